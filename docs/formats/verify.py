@@ -35,12 +35,24 @@ class Refused(Exception):
 class Malformed(Exception):
     """The bytes are not in the form that their page describes. Exit code 1."""
 
+class Newer(Exception):
+    """Written by a newer program: nothing is known about what it says. Exit code 1."""
+
 class Unsupported(Exception):
     """Maybe good, but this program cannot tell. Exit code 1."""
 
 def must(ok, why, error=Malformed):
     if not ok:
         raise error(why)
+
+VERSION = "1-draft"
+
+def check_format(found, expected):
+    """Refuses a document of another format; another version of the same one is newer, not wrong."""
+    family = expected[:-len(VERSION)]
+    must(not (isinstance(found, str) and found != expected and re.fullmatch(re.escape(family) + "[0-9a-z.-]{1,40}", found)),
+         "it was written in format %s by a newer program; this one reads %s" % (found, VERSION), Newer)
+    must(found == expected, "the format is %.60r, expected %s" % (found, expected))
 
 def sha256(data):
     return hashlib.sha256(data).digest()
@@ -293,14 +305,11 @@ class Rules:
     def __init__(self, name):
         with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "rules", name + ".json")) as file:
             self.file = json.load(file)
-        must(self.file["rules"] == "tallystick-rules/v1", "rules of another version")
+        check_format(self.file["rules"], "tallystick-rules/" + VERSION)
         self.shapes = {**self.file.get("shapes", {}), **self.file["documents"]}
-        self.format = ""
 
-    def check(self, name, value, format=None):
-        """format: of what the document is a part of; what is older is asked for less."""
+    def check(self, name, value):
         must(name in self.shapes, "the rules know no %.40s" % name)
-        self.format = self.format if format is None else format
         self.value(self.shapes[name], value, name)
 
     def value(self, s, v, at):
@@ -362,11 +371,7 @@ class Rules:
             must(b in self.file["documents"], "no document is called %.40r" % (b,))
             return self.check(b, a) is None
         if rule == "head":
-            return self.format.endswith("/v1") or len((find(v, args[0] + ".head") or "").encode()) <= args[1]
-        if rule == "absent_in":
-            return not there[0] or self.format != args[1]
-        if rule == "not_in":
-            return self.format != args[0]
+            return len((find(v, args[0] + ".head") or "").encode()) <= args[1]
         if rule == "bytes":
             return size(v) <= args[0]
         if rule == "whole_text":
@@ -418,7 +423,7 @@ def rules(name, known={}):
 
 # --- The signers file (signers.md) ----------------------------------------------------
 
-SIGNERS_HEADER = re.compile("# tallystick-signers v([12345])\n# version: ([1-9][0-9]{0,9})\n"
+SIGNERS_HEADER = re.compile("# (tallystick-signers/[0-9a-z.-]{1,40})\n# version: ([1-9][0-9]{0,9})\n"
                             "(?:# previous: (sha256:[0-9a-f]{64})\n)?")
 LATER_HEADER = re.compile(r"#[# \t]*(tallystick-signers|version:|previous:)", re.I)
 OPENPGP_LIKE = re.compile(r"#[# \t]*openpgp-signer", re.I)
@@ -474,18 +479,18 @@ class Line:
                 and not some(p[1:] for p in self.namespaces if p[:1] == "!")
                 and self.after <= time.replace(microsecond=0) <= self.before)
 
-def count(lines, rules):
-    """The people of some lines who count, with their roles: those whose only role is operator
-    do not, nor, from rules 2 on, those who have none."""
+def count(lines):
+    """The people of some lines who count, with their roles: curators, and who holds the
+    security role."""
     roles = {}
     for line in lines:
         roles.setdefault(line.person, set()).update(line.roles)
     return {person: held for person, held in roles.items()
-            if (held != {"operator"} if rules == 1 else held & {"curator", "security"})}
+            if held & {"curator", "security"}}
 
-def enough(people, rules):
-    """Two people, from rules 2 on one of them with the security role."""
-    return len(people) >= 2 and (rules == 1 or any("security" in held for held in people.values()))
+def enough(people):
+    """Two people, one of them with the security role."""
+    return len(people) >= 2 and any("security" in held for held in people.values())
 
 class Signers:
     """One version of the signers file."""
@@ -494,7 +499,8 @@ class Signers:
         header, size = SIGNERS_HEADER.match(content), len(content.encode())
         must(header and content.endswith("\n") and size <= 1 << 20 and content.count("\n") <= 4096,
              "not a signers file")
-        self.digest, self.rules, self.version = sha256(content.encode()), int(header[1]), int(header[2])
+        check_format(header[1], "tallystick-signers/" + VERSION)
+        self.digest, self.version = sha256(content.encode()), int(header[2])
         self.previous = header[3] and digest(header[3], "sha256")
         must(self.version < 2**31 and (self.version > 1) == (self.previous is not None),
              "signers file: version %d, previous %s" % (self.version, header[3]))
@@ -504,21 +510,18 @@ class Signers:
                  and line.isascii() and line.replace("\t", " ").isprintable()
                  and not LATER_HEADER.match(line),
                  "signers file: not an acceptable line: %.60r" % line)
-            if line.startswith("# openpgp-signer: "):
-                must(self.rules >= 3, "signers file: an OpenPGP key under rules %d" % self.rules)
-                raise Unsupported("a signers file with OpenPGP keys")
-            must(self.rules < 3 or not OPENPGP_LIKE.match(line),
-                 "signers file: not an acceptable line: %.60r" % line)
+            must(not line.startswith("# openpgp-signer: "), "a signers file with OpenPGP keys", Unsupported)
+            must(not OPENPGP_LIKE.match(line), "signers file: not an acceptable line: %.60r" % line)
         self.lines = [Line(line) for line in lines if line and not line.startswith("#")]
-        must(all("worker" not in line.roles or self.rules >= 5 and line.roles == ["worker"] for line in self.lines),
-             "signers file: a worker under rules %d, or with another role" % self.rules)
+        must(all("worker" not in line.roles or line.roles == ["worker"] for line in self.lines),
+             "signers file: a worker with another role")
         self.people = {line.person for line in self.lines}
         must(len({person.lower() for person in self.people}) == len(self.people),
              "signers file: two names that differ only in case")
         must(len({(line.key, line.person) for line in self.lines})
              == len({line.key for line in self.lines}), "signers file: a key of two people", Refused)
 
-    def signed_by(self, message, signatures, namespace, time, rules):
+    def signed_by(self, message, signatures, namespace, time):
         """The people behind some SSH signatures, every one of which must be good."""
         signing = []
         for armoured in signatures:
@@ -526,7 +529,7 @@ class Signers:
             good = [line for line in self.lines if line.key == key and line.admits(namespace, time)]
             must(good, "signed with a key that is not listed for this act and time", Refused)
             signing += good
-        return count(signing, rules)
+        return count(signing)
 
     def operators(self, time):
         return {line.key for line in self.lines
@@ -537,13 +540,12 @@ class Signers:
         new = Signers(content)
         must(new.version == self.version + 1 and new.previous == self.digest,
              "signers version %d does not follow version %d" % (new.version, self.version), Refused)
-        must(new.rules >= self.rules, "signers version %d is under older rules" % new.version, Refused)
-        if self.lone() and new.rules >= 4:
+        if self.lone():
             return self.next_key(new, content, signatures, time)
-        people = self.signed_by(content.encode(), signatures, "tallystick-signers", time, new.rules)
-        must(enough(people, new.rules),
+        people = self.signed_by(content.encode(), signatures, "tallystick-signers", time)
+        must(enough(people),
              "signers version %d was not signed by two people who count" % new.version, Refused)
-        must(enough(count(new.lines, new.rules), new.rules),
+        must(enough(count(new.lines)),
              "signers version %d could never be changed" % new.version, Refused)
         return new
 
@@ -553,7 +555,7 @@ class Signers:
         return line if line and line.roles == ["operator"] and not line.options else None
 
     def next_key(self, new, content, signatures, time):
-        """From rules 4 on a lone operator changes the key, which the old and the new one sign."""
+        """A lone operator changes the key, which the old and the new one sign."""
         old, fresh = self.lone(), new.lone()
         must(fresh and fresh.person == old.person and fresh.remark == old.remark and fresh.key != old.key,
              "signers version %d changes more than the operator's key" % new.version, Refused)
@@ -613,6 +615,7 @@ def parse_time(value):
 def parse_entry(data):
     must(len(data) <= 1 << 20, "an entry of more than 1,048,576 bytes")
     entry = canonical(data)
+    check_format(find(entry, "v"), VERSION)
     rules("records").check("entry", entry)
     entry["time"] = parse_time(entry["time"])
     return entry
@@ -741,11 +744,11 @@ def verify_anchor(path, keys):
     data = read(path)
     must(data.endswith(b"\n") and len(data) <= 131072, "not one line of at most 131,072 bytes")
     anchor = canonical(data[:-1])
+    check_format(find(anchor, "schema"), "tallystick-anchor/" + VERSION)
     people = anchor.pop("people", None) if isinstance(anchor, dict) else None
     must(people is None or isinstance(people, list) and 1 <= len(people) <= 16
          and all(isinstance(one, str) for one in people), "people is not a list of 1 to 16 signatures")
     anchor = members(anchor, "checkpoint date head origin published_at root schema signature size")
-    must(anchor["schema"] == "tallystick-anchor/v1", "not an anchor of this version")
     must(digest(anchor["head"], "sha256") != bytes(32), "an anchor of no history")
     parse_time(anchor["published_at"])
     must(anchor["published_at"][:10] == anchor["date"], "not published on its date")
@@ -796,7 +799,7 @@ class Ledger:
             self.origin = check_origin(body["origin"])
             must(sha256(text(body["signers"]).encode()) == self.signers.digest,
                  "the ledger was not opened with the signers that were named")
-        if kind == "attempt.reproduced" and "results" in body and not entry.get("manual"):
+        if kind == "attempt.reproduced" and not entry.get("manual"):
             said = encode(dict(body, signature=""))
             must(said not in self.once, "the same reproduction stands twice")
             self.once.add(said)
@@ -848,12 +851,12 @@ def verify_segments(segments, signers):
 def verify_trajectory(data, head=None):
     """Every line, their chain and order, and the head if one is asked for."""
     must(data.endswith(b"\n") and len(data) <= 256 << 20, "not lines, or more than 256 MiB")
-    prev, turn, time, ended, size, format = bytes(32), 0, 0, False, 0, ""
+    prev, turn, time, ended, size = bytes(32), 0, 0, False, 0
     for size, line in enumerate(data.split(b"\n")[:-1], 1):
         event = canonical(line)
-        if size == 1:
-            format = str(find(event, "payload.format"))
-        rules("events").check("line", event, format)
+        if size == 1 and find(event, "type") == "run_started":
+            check_format(find(event, "payload.format"), "tallystick-trajectory/" + VERSION)
+        rules("events").check("line", event)
         kind = event["type"]
         must(event["prev"] == "sha256:" + prev.hex(), "line %d: the chain is broken" % size, Refused)
         turn += kind == "turn_started"
@@ -914,8 +917,8 @@ def verify_bench(folder, signers, now):
 def check_bench(folder, signed, signers, now):
     documents, manifest = signed["documents"], signed["manifest"]
     b3 = lambda value: "blake3:" + blake3(encode(value).encode()).hex()
-    rules("bench").check("manifest", manifest, "")
-    rules("bench").check("registration", documents["registration.yaml"], "")
+    rules("bench").check("manifest", manifest)
+    rules("bench").check("registration", documents["registration.yaml"])
     must(manifest.get("documents") == b3(documents), "the manifest pins other documents", Refused)
     must(manifest["registration"] == b3(documents["registration.yaml"]), "another registration", Refused)
     files = files_below(folder)
@@ -933,7 +936,7 @@ def check_bench(folder, signed, signers, now):
         name = "cases/%s/case.yaml" % case
         message = documents[name]
         text_of = encode(message).encode()
-        rules("bench").check("case", message["case"], "")
+        rules("bench").check("case", message["case"])
         must(manifest["cases"][case]["signed"] == "sha256:" + sha256(text_of).hex()
              and manifest["cases"][case].get("cassette") == message["case"].get("cassette_digest"),
              "case %s is not the one that the manifest lists" % case, Refused)
@@ -947,12 +950,12 @@ def check_bench(folder, signed, signers, now):
              "case %s is not signed by two people" % case, Refused)
         for (person, roles), signature in zip(people, signed["signatures"][name]):
             keys.add(sshsig_verify(signature, text_of, "tallystick-case"))
-            found = signers.signed_by(text_of, [signature], "tallystick-case", now, signers.rules)
+            found = signers.signed_by(text_of, [signature], "tallystick-case", now)
             must(found.get(person, set()) & roles, "case %s: not signed by %s" % (case, person), Refused)
         must(len(keys) == 2, "case %s: one key twice" % case, Refused)
     signatures = [block for path, data in sorted(files.items())
                   if re.fullmatch("manifest[.]yaml([.][^/]+)?[.]sig", path) for block in armoured(data)]
-    people = signers.signed_by(encode(manifest).encode(), signatures, "tallystick-bench", now, signers.rules)
+    people = signers.signed_by(encode(manifest).encode(), signatures, "tallystick-bench", now)
     must(len(people) >= 2 and any("security" in held for held in people.values()),
          "the manifest is not signed by two people, one of them security", Refused)
     return "class %s, %d cases, bench digest sha256:%s" % (
@@ -1070,7 +1073,7 @@ def verify_vector(folder, kind, path, trust):
     if kind == "signers":
         return must(Signers(data.decode()).version == 1, "not version 1")
     must(data.endswith(b"\n"), "no newline at the end")
-    rules(folder).check(kind, canonical(data[:-1]), "")
+    rules(folder).check(kind, canonical(data[:-1]))
 
 def verify_vectors(top):
     tried, wrong = 0, []
@@ -1086,7 +1089,7 @@ def verify_vectors(top):
                 try:
                     verify_vector(folder, vector["as"], os.path.join(here, name), index.get("trust", {}))
                     found = "accepted"
-                except (Refused, Malformed, UnicodeError) as err:
+                except (Refused, Malformed, Newer, UnicodeError) as err:
                     found = "refused"
                 if found != verdict:
                     wrong.append("%s/%s/%s" % (folder, verdict, name))
@@ -1137,6 +1140,8 @@ def main():
         code, answer = 0, "verified: %s" % found
     except Refused as err:
         code, answer = 3, "does not verify: %s" % err
+    except Newer as err:
+        code, answer = 1, "newer: %s" % err
     except (Malformed, Unsupported, OSError, UnicodeError) as err:
         code, answer = 1, "cannot be read: %s" % err
     # What was read may say anything: keep the answer one line of plain characters.

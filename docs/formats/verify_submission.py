@@ -25,7 +25,7 @@ another kind of key than Ed25519 it cannot check, and says so.
 import argparse, base64, hashlib, json, math, os, struct, sys, zipfile
 from datetime import datetime
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from verify import (Malformed, Refused, blake3, canonical, digest, encode, leaf_hash, must, parse_entry, parse_receipt,
+from verify import (VERSION, Malformed, Newer, Refused, blake3, canonical, check_format, digest, encode, leaf_hash, must, parse_entry, parse_receipt,
                     parse_vkey, read, root_from_proof, sshsig_verify, text, verify_checkpoint)
 
 def refuse(ok, why):
@@ -55,7 +55,7 @@ def check_manifest(files, keys):
     refuse("manifest.json" in files and "manifest.json.sig" in files, "the manifest or its signature is missing")
     data = files["manifest.json"]
     manifest = json.loads(data)
-    refuse(manifest.get("type") == "tallystick-submission/v1", "manifest.json is of another type")
+    check_format(manifest.get("type"), "tallystick-submission/" + VERSION)
     signer = sshsig_verify(files["manifest.json.sig"].decode(), data, "tallystick-submission")
     refuse(signer in [public for _, public in keys], "the manifest is signed by no key that was named")
     listed = {f["path"]: f for f in manifest["files"]}
@@ -82,7 +82,7 @@ class Receipts:
             path = "receipts/%s-%04d.proof" % (name, n)
             self.used.add(path)
             magic, _, rest = self.files[path].partition(b"\n")
-            refuse(magic == b"tallystick-proof/v1", path + " is not a file of receipts")
+            check_format(magic.decode("ascii", "replace"), "tallystick-proof/" + VERSION)
             while rest:
                 line, _, rest = rest.partition(b"\n")
                 refuse(line[:8] == b"receipt " and line[8:].isdigit(), path + ": expected a line \"receipt N\"")
@@ -405,7 +405,7 @@ def sources_sha256(files, evidence, plan):
 def check_audit(files, manifest, rows, receipts, sources):
     """That the report is about these files, and that what it sums up follows from its own checks. No rule is run."""
     report, what = json.loads(files["audit-report.json"]), "audit-report.json"
-    refuse(report.get("schema") == "tallystick-audit/v1", what + " is of another schema")
+    check_format(report.get("schema"), "tallystick-audit/" + VERSION)
     for name, path in (("results_sha256", "results.jsonl"), ("trajectories_sha256", "trajectories.jsonl"), ("metadata_sha256", "metadata.json")):
         refuse(report["inputs"].get(name) == hashlib.sha256(files[path]).hexdigest(), what + " is about another " + path)
     refuse(report["inputs"].get("sources_sha256") == sources, what + " is about other programs")
@@ -485,6 +485,9 @@ def main():
     except Refused as err:
         print("does not verify: %s" % err)
         return 3
+    except Newer as err:
+        print("newer: %s" % err)
+        return 1
     except (Malformed, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as err:
         print("malformed: %s: %s" % (type(err).__name__, err))
         return 1

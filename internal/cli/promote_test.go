@@ -14,6 +14,7 @@ import (
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
@@ -231,7 +232,7 @@ func (l *trial) evidence(w *dossier.Place, s *evidence.CaseScored) digest.Conten
 	document, err := grade.Document(result)
 	l.must(err)
 	grading := store(document)
-	return put(evidence.CaseFiles{Version: 1, Trajectory: evidence.TrajectoryFile{Digest: store(log.Bytes()), Head: log.Head()}, Grading: &grading})
+	return put(evidence.CaseFiles{Version: format.Version, Trajectory: evidence.TrajectoryFile{Digest: store(log.Bytes()), Head: log.Head()}, Grading: &grading})
 }
 
 // kinds lists the kinds of the ledger's entries.
@@ -283,7 +284,7 @@ func TestPromoteRecommendIsRecordedWithReceipts(t *testing.T) {
 	data, err := os.ReadFile(got.File)
 	l.must(err)
 	l.must(json.Unmarshal(data, &file))
-	if file.Schema != "tallystick-recommendation/v1" || file.Index != got.Index || len(file.Receipts) != len(got.Evidence) {
+	if file.Schema != "tallystick-recommendation/1-draft" || file.Index != got.Index || len(file.Receipts) != len(got.Evidence) {
 		t.Errorf("%+v", file)
 	}
 	for i, receipt := range file.Receipts {

@@ -414,7 +414,7 @@ func TestRecordKeepsLiveToolsWithTheModel(t *testing.T) {
 func TestRecordLeavesAloneWhatWasWrittenByHand(t *testing.T) {
 	s := newStudio(t, fakemodel.New(t))
 	s.writeCase("a", "version: 1\nturns:\n  - text: hi\nmodel:\n  - text: hello\n")
-	authored, err := tape.FromYAML("a.yaml", []byte("format: tallystick-cassette/v1\ninteractions:\n  - tool: {name: f, result: bait}\n"))
+	authored, err := tape.FromYAML("a.yaml", []byte("format: tallystick-cassette/1-draft\ninteractions:\n  - tool: {name: f, result: bait}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -459,7 +459,7 @@ func otherVersion(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.Replace(string(text), "tallystick-cassette/v1", "tallystick-cassette/v2", 1)
+	lines := strings.Replace(string(text), "tallystick-cassette/1-draft", "tallystick-cassette/2", 1)
 	n := len(lines)
 	if n > 255 {
 		t.Fatalf("%d bytes do not fit into this frame", n)

@@ -23,6 +23,7 @@ import (
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
@@ -192,7 +193,7 @@ func (p *scoredPlace) attemptThen(target string, number int, bench string, then 
 			must(err)
 			grading, err := vault.Put(doc)
 			must(err)
-			files := &evidence.CaseFiles{Version: 1, Trajectory: evidence.TrajectoryFile{Digest: d, Head: log.Head()}, Grading: &grading}
+			files := &evidence.CaseFiles{Version: format.Version, Trajectory: evidence.TrajectoryFile{Digest: d, Head: log.Head()}, Grading: &grading}
 			if p.ungraded {
 				files.Grading = nil
 			}

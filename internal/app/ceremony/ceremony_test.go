@@ -90,7 +90,7 @@ func TestInitRefusesPeopleWhoCouldNotChangeTheFile(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
 			file, keyFile := filepath.Join(dir, "signers"), filepath.Join(dir, "operator")
-			text := "# tallystick-signers v2\n# version: 1\nolga " + operator.Public().String() + " roles=operator\n" + tt.people
+			text := "# tallystick-signers/1-draft\n# version: 1\nolga " + operator.Public().String() + " roles=operator\n" + tt.people
 			pem, err := operator.MarshalPEM("olga")
 			if err != nil {
 				t.Fatal(err)

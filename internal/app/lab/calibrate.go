@@ -11,6 +11,7 @@ import (
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
 )
@@ -79,10 +80,8 @@ type pairing struct {
 	Attempt  string `json:"attempt,omitempty"` // of those with this judge only this one
 	Pairs    []pair `json:"pairs"`
 	Question string `json:"question,omitempty"` // that people answered, of reviews
-	Version  int    `json:"v"`                  // 1 has pairs only
+	Version  string `json:"v"`
 }
-
-const pairingVersion = 2
 
 // Calibrate compares the verdicts of a class's judge with people's labels, and
 // records what came of it. The corpus was read with the records of every attempt.
@@ -94,7 +93,7 @@ func Calibrate(ctx context.Context, c *dossier.Corpus, o CalibrateOptions) (*Cal
 	}
 	plan := &attempts[0].Plan
 	body := &evidence.JudgeCalibrated{Class: o.Class, Check: o.Check, Judge: *plan.JudgeDigest, Judges: plan.JudgesDigest, Question: plan.JudgeQuestion, Source: evidence.FromFile}
-	list, given := &pairing{Attempt: o.Attempt, Version: pairingVersion}, reviewed{}
+	list, given := &pairing{Attempt: o.Attempt, Version: format.Version}, reviewed{}
 	if o.Labels != "" {
 		given.labels, err = readLabels(o.Labels)
 	} else {

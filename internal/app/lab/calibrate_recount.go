@@ -1,15 +1,16 @@
 package lab
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
-	"tallystick/internal/read/agreement"
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/recount"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 )
 
 // RecountCalibrations makes every calibration of the ledger again, from the labels
@@ -26,11 +27,6 @@ func RecountCalibrations(r *dossier.Reading) (*recount.Recounted, error) {
 			all.Compare(where, "pairs", c.Pairs, err.Error(), false)
 			continue
 		}
-		if list.Version < pairingVersion {
-			all.Unchecked = append(all.Unchecked, where+": it is of a version that did not record how its labels were chosen; its table is compared with its pairs")
-			compareTables(all, where, c, list.Pairs)
-			continue
-		}
 		if err := recountCalibration(all, where, r, c, list); err != nil {
 			all.Compare(where, "pairs", c.Pairs, err.Error(), false)
 		}
@@ -44,7 +40,10 @@ func pairingOf(r *dossier.Reading, c *history.Calibration) (*pairing, error) {
 		return nil, err
 	}
 	list := &pairing{}
-	return list, canon.Unmarshal(data, list)
+	if err := canon.Unmarshal(data, list); err != nil {
+		return nil, cmp.Or(format.Newer("the list", data, "v", format.Version), err)
+	}
+	return list, format.CheckVersion("the list", list.Version)
 }
 
 // recountCalibration chooses labels and attempts again, in the ledger as it was.
@@ -91,21 +90,4 @@ func labelsIn(pairs []pair) []label {
 		labels = append(labels, label{Attempt: p.Attempt, Case: p.CaseID, Repetition: p.Repeat, Label: p.People, Reviewer: p.Reviewer, place: "the pairs"})
 	}
 	return labels
-}
-
-// compareTables compares the table of an entry with what its pairs come to.
-func compareTables(all *recount.Recounted, where string, c *history.Calibration, pairs []pair) {
-	var compared []agreement.Pair
-	for _, p := range pairs {
-		if p.Judge != "" {
-			compared = append(compared, agreement.Pair{First: p.People, Second: p.Judge})
-		}
-	}
-	table, err := agreement.NewTable(c.Categories, compared)
-	if err != nil {
-		all.Compare(where, "cells", c.Cells, err.Error(), false)
-		return
-	}
-	cells := cellsOf(table)
-	all.Compare(where, "cells", c.Cells, cells, slices.Equal(c.Cells, cells))
 }

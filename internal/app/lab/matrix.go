@@ -146,5 +146,5 @@ func (s *Setup) madeAs(a *history.Attempt) error {
 	if err != nil {
 		return err
 	}
-	return harness.CheckPlan(cfg, &evidence.AttemptRegistered{Attempt: a.ID, Plan: a.Plan, Mode: a.Mode, Rules: a.Rules})
+	return harness.CheckPlan(cfg, &evidence.AttemptRegistered{Attempt: a.ID, Plan: a.Plan, Mode: a.Mode})
 }

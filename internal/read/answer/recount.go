@@ -15,6 +15,7 @@ import (
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/promote"
 	"tallystick/internal/read/recount"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
 	"tallystick/internal/run/journal"
@@ -205,6 +206,9 @@ func checkAdviceFile(all *Recounted, name string, data []byte) error {
 	}
 	if err := json.Unmarshal(data, &kept); err != nil {
 		return recount.NotKept(name, err)
+	}
+	if newer := format.NewerName(name, kept.Schema, promote.FileSchema); newer != nil {
+		return newer
 	}
 	want := recount.AdviceFile(kept.Class, kept.Index)
 	all.Compare(name, "index", filepath.Base(name), want, filepath.Base(name) == want)

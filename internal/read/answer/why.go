@@ -178,9 +178,6 @@ func observed(c *dossier.Case, a *Why) {
 		}
 	}
 	view := trajectory.CallsOf(v)
-	if view.OnlyExecuted() {
-		return
-	}
 	a.Unseen = view.Unseen
 	for i := range view.Calls {
 		if x := &view.Calls[i]; x.Vantage != trajectory.Executed {

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -10,12 +11,13 @@ import (
 	"slices"
 
 	"tallystick/internal/record/canon"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 )
 
 // Schema names the form of a report.
-const Schema = "tallystick-audit/v1"
+const Schema = "tallystick-audit/" + format.Version
 
 // NoTime stands for the time of an audit whose input has none. The audit reads
 // no clock, so that it gives the same report tomorrow.
@@ -158,7 +160,10 @@ func findingID(check, evidence string) string {
 func ParseReport(data []byte) (*Report, error) {
 	r := &Report{}
 	if err := canon.Unmarshal(data, r); err != nil {
-		return nil, err
+		return nil, cmp.Or(format.Newer("the report", data, "schema", Schema), err)
+	}
+	if newer := format.NewerName("the report", r.Schema, Schema); newer != nil {
+		return nil, newer
 	}
 	if r.Schema != Schema {
 		return nil, refusal.Newf(refusal.Unrecognised, "the schema is %.80q, expected %s", r.Schema, Schema)

@@ -2,12 +2,14 @@ package history
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/trajectory"
 )
@@ -23,10 +25,10 @@ func FilesOf(c *Case, read func(digest.Content) ([]byte, error)) (*evidence.Case
 	}
 	files := &evidence.CaseFiles{}
 	if err := canon.UnmarshalCanonical(data, files); err != nil {
-		return nil, fmt.Errorf("index %s: %w", c.Evidence[0], err)
+		return nil, fmt.Errorf("index %s: %w", c.Evidence[0], cmp.Or(format.Newer("it", data, "v", format.Version), err))
 	}
 	if err := files.Validate(); err != nil {
-		return nil, refusal.Newf(refusal.Malformed, "index %s: %w", c.Evidence[0], err)
+		return nil, fmt.Errorf("index %s: %w", c.Evidence[0], err)
 	}
 	return files, nil
 }

@@ -142,7 +142,6 @@ type Attempt struct {
 	Mode     string
 	Origin   string // as registered; another ledger's attempt does not count here
 	Scratch  bool
-	Rules    int // as registered; see evidence.RegistrationRules
 	Plan     evidence.Plan
 	PlanID   digest.Content // of the plan's canonical bytes
 	Operator digest.ID

@@ -235,7 +235,7 @@ func (r *Reader) registered(rec ledger.Record, b *evidence.AttemptRegistered) er
 	}
 	a := &Attempt{
 		ID: b.Attempt, Index: rec.Index, Head: rec.Head, last: rec.Index, Time: rec.Envelope.Time, Class: b.Class, Target: b.Target, Number: b.Number, Mode: b.Mode,
-		Origin: b.Origin, Scratch: b.Scratch, Rules: b.Rules, Plan: b.Plan, Operator: b.Operator, FirstStarted: -1, Examples: r.ExamplesSign(rec.Envelope.Time.Go()),
+		Origin: b.Origin, Scratch: b.Scratch, Plan: b.Plan, Operator: b.Operator, FirstStarted: -1, Examples: r.ExamplesSign(rec.Envelope.Time.Go()),
 		faults: make(map[string]int), judged: b.JudgeCalibrations != nil,
 	}
 	var err error

@@ -3,6 +3,7 @@ package promote
 import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 )
 
 // An Answer is what "tally promote recommend --json" prints: the advice, and
@@ -26,7 +27,7 @@ type File struct {
 }
 
 // FileSchema is the schema of a File.
-const FileSchema = "tallystick-recommendation/v1"
+const FileSchema = "tallystick-recommendation/" + format.Version
 
 // MaxReceipts bounds how many receipts a recommendation carries. For a larger
 // bench "tally ledger prove" makes those that somebody asks for.

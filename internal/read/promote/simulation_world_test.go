@@ -24,6 +24,7 @@ import (
 	"tallystick/internal/record/cosign"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
@@ -504,7 +505,7 @@ func (w *world) scores(pack *store.Pack, reg *evidence.AttemptRegistered, c evid
 	document, err := grade.Document(&grade.Result{Passed: score.Passed, Score: score.Score, Breakdown: score.Breakdown, FailureModes: score.FailureModes, Details: []grade.Detail{check}})
 	w.must(err)
 	grading := pack.Put(document)
-	files := evidence.CaseFiles{Version: 1, Trajectory: evidence.TrajectoryFile{Digest: pack.Put(log.Bytes()), Head: log.Head()}, Grading: &grading}
+	files := evidence.CaseFiles{Version: format.Version, Trajectory: evidence.TrajectoryFile{Digest: pack.Put(log.Bytes()), Head: log.Head()}, Grading: &grading}
 	lie(&files)
 	index, err := canon.Marshal(&files)
 	w.must(err)

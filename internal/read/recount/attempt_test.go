@@ -9,6 +9,7 @@ import (
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/trajectory"
 	"tallystick/internal/testing/historytest"
@@ -54,8 +55,8 @@ func (p pieces) witness(t *testing.T, s *evidence.CaseScored) {
 		say(s.Turns, &trajectory.PolicyViolation{Call: "c1", Rule: "r", Text: "no"})
 	}
 	say(s.Turns, &trajectory.RunCompleted{Status: "completed"})
-	grading := p.put(historytest.Marshal(t, map[string]any{"v": 1, "passed": s.Score.Passed, "score": s.Score.Score, "failure_modes": s.Score.FailureModes, "breakdown": map[string]any{}, "checks": []any{}}))
-	files := &evidence.CaseFiles{Version: 1, Trajectory: evidence.TrajectoryFile{Digest: p.put(log.Bytes()), Head: log.Head()}, Grading: &grading}
+	grading := p.put(historytest.Marshal(t, map[string]any{"v": format.Version, "passed": s.Score.Passed, "score": s.Score.Score, "failure_modes": s.Score.FailureModes, "breakdown": map[string]any{}, "checks": []any{}}))
+	files := &evidence.CaseFiles{Version: format.Version, Trajectory: evidence.TrajectoryFile{Digest: p.put(log.Bytes()), Head: log.Head()}, Grading: &grading}
 	s.EvidenceDigests = []digest.Content{p.put(historytest.Marshal(t, files))}
 }
 

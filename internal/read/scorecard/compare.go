@@ -221,8 +221,7 @@ func Compare(a, b *history.Attempt, o CompareOptions) (*Comparison, error) {
 // sameScoring reports whether two attempts are of one class and the same things
 // decided their scores, as their plans say.
 func sameScoring(a, b *history.Attempt) bool {
-	x, y := a.Plan.ScoringDigest, b.Plan.ScoringDigest
-	return a.Class == b.Class && x != nil && y != nil && *x == *y
+	return a.Class == b.Class && a.Plan.ScoringDigest == b.Plan.ScoringDigest
 }
 
 // A scoreSum gathers the scores of paired cases.

@@ -78,6 +78,7 @@ func TestCompareRefusesWhatIsNotComparable(t *testing.T) {
 	b.Run(historytest.Registration("repo-fix.agent.1", "agent", 1, 3, 1), 1, 1, 0)
 	r := historytest.Registration("repo-fix.agent.2", "agent", 2, 3, 1)
 	r.Plan.BenchDigest = digest.IDOf([]byte("bench 2"))
+	r.Plan.ScoringDigest = historytest.ContentOf("scoring 2")
 	r.Plan.Cases[2].Digest = historytest.ContentOf("another case-03")
 	b.Register(r)
 	b.Case(r, historytest.Score(r, 0, 1, 1))

@@ -13,13 +13,14 @@ import (
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
 )
 
 // ConflictSchema names the form of a file that keeps a conflict.
-const ConflictSchema = "tallystick-witness-conflict/v1"
+const ConflictSchema = "tallystick-witness-conflict/" + format.Version
 
 // maxKept bounds the files of each kind. One is enough to prove a fork; the
 // rest must not fill the disk of the witness. Chosen arbitrarily.

@@ -20,6 +20,7 @@ import (
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
@@ -78,7 +79,7 @@ type seenDay struct {
 }
 
 const (
-	watchSchema   = "tallystick-watch/v1"
+	watchSchema   = "tallystick-watch/" + format.Version
 	maxWatchState = 64 << 20
 	// lookBack is how many days are asked for at a URL that was never looked at:
 	// there is no list of what it has.
@@ -136,8 +137,11 @@ func (w *Watch) load() (*watchState, error) {
 	if err == nil {
 		err = canon.Unmarshal(data, state)
 	}
-	if err == nil && state.Schema != watchSchema {
-		err = fmt.Errorf("schema is %q, expected %q", state.Schema, watchSchema)
+	if err == nil {
+		err = format.Check(w.State, state.Schema, watchSchema)
+	}
+	if newer := format.Newer(w.State, data, "schema", watchSchema); newer != nil {
+		return nil, newer
 	}
 	if err != nil {
 		return nil, refusal.Newf(refusal.MemoryDamaged, "%s: %w", w.State, err).WithHint("it does not say what was seen; compare the anchors by hand before you move it away")

@@ -29,8 +29,7 @@ type Plan struct {
 	// JudgeQuestion names everything that decides what the judges of the class are
 	// asked, but for the cases themselves: judge.yaml, criteria, scales, templates,
 	// what is shown, panels, votes, thresholds and the program's own texts, of every
-	// case of the class, whichever are run. Plans of before November 2026 do not have
-	// it.
+	// case of the class, whichever are run.
 	JudgeQuestion *digest.Content `json:"judge_question,omitempty"`
 	// Cases lists the plan here, or CasesDigest names the list in the evidence
 	// when it is too long for an entry.
@@ -55,14 +54,13 @@ type Plan struct {
 	// Parameters are those of the target's variant.
 	Parameters []PlannedParameter `json:"parameters,omitempty"`
 	// ScoringDigest names what of the bench decides a score, which is all of it
-	// but tiers, thresholds and gates. Plans of before November 2026 have none.
-	ScoringDigest *digest.Content `json:"scoring_digest,omitempty"`
+	// but tiers, thresholds and gates.
+	ScoringDigest digest.Content `json:"scoring_digest"`
 	// Mounts are what the target shows its program of the machine.
 	Mounts []PlannedMount `json:"mounts,omitempty"`
 	// Policy is the digest of the policy if it is the restricted one and allows
 	// the tools that cases of the class offer besides its own. Absent, it is what
-	// the registration says by itself, as in every attempt before there was this
-	// member.
+	// the registration says by itself.
 	Policy *digest.ID `json:"policy,omitempty"`
 	// SubmitIntent says that the attempt is meant to be submitted: whoever looks
 	// at the result first and then decides has not said so before. Recording is
@@ -70,8 +68,7 @@ type Plan struct {
 	SubmitIntent bool          `json:"submit_intent,omitempty"`
 	Recording    RecordingKind `json:"recording,omitempty"`
 	// SecondView says who is asked about answers that an official scorer did not
-	// take; absent is nobody. Plans of before November 2026 do not have it: there,
-	// the judge of JudgeDigest was asked, also if no score needed it.
+	// take; absent is nobody.
 	SecondView SecondViewer `json:"second_view,omitempty"`
 	// Sources names, in the evidence, the list of the programs that decide the
 	// score. An attempt that is recorded for a submission has it.
@@ -115,14 +112,10 @@ func (p *Plan) Undigested() []string {
 	return out
 }
 
-// RegistrationRules is the version of how attempts are numbered and of what
-// their plan says. Version 1, which a registration without the member is under,
-// counts the attempts of a class by one target. Version 2 counts those of the
-// class by all targets, so that a renamed target starts nothing anew.
-const RegistrationRules = 2
 
 // AttemptRegistered announces an attempt before its first case runs. The
-// number is the ledger's: the count of attempts of this class.
+// number is the ledger's: the count of attempts of this class, by all targets, so
+// that a renamed target starts nothing anew.
 type AttemptRegistered struct {
 	SchemaVersion int    `json:"schema_version"`
 	Attempt       string `json:"attempt"`
@@ -132,7 +125,6 @@ type AttemptRegistered struct {
 	Number        int    `json:"number"`
 	Mode          string `json:"mode"` // replay or live
 	Scratch       bool   `json:"scratch,omitempty"`
-	Rules         int    `json:"rules,omitempty"` // see RegistrationRules; absent is 1
 	// Journal says that a journal of paid calls is kept, so that one that is not
 	// there was taken away.
 	Journal bool `json:"journal,omitempty"`
@@ -305,11 +297,10 @@ type AttemptReproduced struct {
 	Signature  string    `json:"signature"`
 
 	// What was compared: the heads of the original's registration and end, and
-	// the digest of the compared results. All three are there, or none in an
-	// entry of before November 2026, which proves less.
-	Registered *digest.ID      `json:"registered,omitempty"`
-	Finished   *digest.ID      `json:"finished,omitempty"`
-	Results    *digest.Content `json:"results,omitempty"`
+	// the digest of the compared results.
+	Registered *digest.ID      `json:"registered"`
+	Finished   *digest.ID      `json:"finished"`
+	Results    *digest.Content `json:"results"`
 }
 
 // Message is what the second runner signs: the record with an empty signature.
@@ -413,10 +404,8 @@ type Recommendation struct {
 	Evidence              []int64  `json:"evidence"`
 	Rationale             []string `json:"rationale"`
 	RequiresHumanApproval bool     `json:"requires_human_approval"` // always: a recommendation is never an action
-	Rules                 int      `json:"rules"`                   // version of the rule book it was made by
-	// WindowDays is how far back the evidence reached. Before version 2 of the
-	// rules it was always 30 and not said.
-	WindowDays int `json:"window_days,omitempty"`
+	Rules                 int      `json:"rules"`       // version of the rule book it was made by
+	WindowDays            int      `json:"window_days"` // how far back the evidence reached
 }
 
 // Kind is promotion.recommendation.emitted.

@@ -14,9 +14,8 @@ type JudgeCalibrated struct {
 	// class, as the plans of the labelled attempts have them.
 	Judge  digest.Content  `json:"judge_digest"`
 	Judges *digest.Content `json:"judges_digest,omitempty"`
-	// Question is the plans' judge_question. Calibrations of before November 2026 do
-	// not have it, and say nothing of criteria, scales and what the judge was shown.
-	Question *digest.Content `json:"question_digest,omitempty"`
+	// Question is the plans' judge_question.
+	Question *digest.Content `json:"question_digest"`
 	// Pairs names, in the evidence, the list of what was compared with what.
 	Pairs digest.Content `json:"pairs"`
 	// Source says where the labels come from: reviews, which people signed, or a file.

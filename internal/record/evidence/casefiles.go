@@ -2,9 +2,6 @@ package evidence
 
 import "tallystick/internal/record/digest"
 
-// CaseFilesVersion is the version of [CaseFiles].
-const CaseFilesVersion = 1
-
 // CaseFiles is the index of one case's evidence: what each piece is. It lies in
 // the evidence itself, and its digest is the first that the case's record
 // names, so the record commits to every piece.
@@ -23,7 +20,7 @@ type CaseFiles struct {
 	Rubric     *RubricFiles     `json:"rubric,omitempty"`
 	TestLog    *digest.Content  `json:"test_log,omitempty"` // of the case's test command
 	Trajectory TrajectoryFile   `json:"trajectory"`
-	Version    int              `json:"v"`
+	Version    string           `json:"v"`                  // [format.Version]
 	Verdicts   []VerdictFiles   `json:"verdicts,omitempty"` // of models that judged, in the order in which they were asked
 	Watch      *digest.Content  `json:"watch,omitempty"`    // what was noted of the texts as they passed: a [Watched]
 }

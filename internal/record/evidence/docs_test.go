@@ -12,6 +12,7 @@ import (
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/format"
 	"tallystick/internal/testing/rules"
 )
 
@@ -216,9 +217,9 @@ func fullRecords() []Body {
 	content, id := digest.ContentOf([]byte("x")), digest.IDOf([]byte("x"))
 	paid := &Paid{Calls: 2, CostMicroUSD: 3, Journal: id, Refused: 1, Unknown: 1, UnknownMicroUSD: 1}
 	registered := *examples()[AttemptRegisteredKind].(*AttemptRegistered)
-	registered.Rules, registered.Journal, registered.JudgeCalibrations = RegistrationRules, true, ptr(int64(0))
+	registered.Journal, registered.JudgeCalibrations = true, ptr(int64(0))
 	p := &registered.Plan
-	p.JudgeDigest, p.JudgesDigest, p.JudgeQuestion, p.ScoringDigest, p.Sources, p.Policy = &content, &content, &content, &content, &content, &id
+	p.JudgeDigest, p.JudgesDigest, p.JudgeQuestion, p.Sources, p.Policy = &content, &content, &content, &content, &id
 	p.Filtered, p.StopEarly = false, &StopEarly{StopSPRT, 0.6, 0.8, 0.05, 0.1, 7}
 	p.Retries, p.SubmitIntent, p.Recording, p.SecondView = "r", true, RecordHeads, ViewedByJudge
 	p.Mounts = []PlannedMount{{Digest: &content, Inside: "/data"}, {Inside: "/more"}}
@@ -245,7 +246,7 @@ func fullRecords() []Body {
 // validIndex is an index with every member.
 func validIndex(t testing.TB) []byte {
 	d := digest.ContentOf([]byte("x"))
-	return mustMarshal(t, &CaseFiles{Answer: &d, Contents: []digest.Content{d}, Diff: &d, Grading: &d, Plan: &d, Recording: &d, TestLog: &d, Version: 1,
+	return mustMarshal(t, &CaseFiles{Answer: &d, Contents: []digest.Content{d}, Diff: &d, Grading: &d, Plan: &d, Recording: &d, TestLog: &d, Version: format.Version,
 		Folder:     &FolderFiles{Start: d, Changed: []ChangedFile{{Digest: &d, Path: "a"}, {Link: "a", Path: "b"}, {Folder: true, Mode: "0700", Path: "c"}}},
 		Rubric:     &RubricFiles{Input: d, Output: d, Stderr: &d},
 		Trajectory: TrajectoryFile{Digest: d, Head: digest.IDOf([]byte("x"))},
@@ -281,7 +282,7 @@ func validRecords(t testing.TB) map[Kind][][]byte {
 	two.Plan.Cases, two.Plan.CaseCount = append(two.Plan.Cases, PlannedCase{ID: "b", Digest: content}), 2
 	variant, seed := *examples()[AttemptRegisteredKind].(*AttemptRegistered), 1
 	variant.Plan.Selection = &Selection{Cases: []string{"a*", "!b"}, Tags: []string{"easy"}, Sample: 1, Seed: &seed, Of: 2}
-	variant.Plan.Reduce, variant.Plan.Repeat, variant.Plan.ScoringDigest = "at_least:2", 3, &content
+	variant.Plan.Reduce, variant.Plan.Repeat, variant.Plan.ScoringDigest = "at_least:2", 3, content
 	variant.Plan.Parameters = []PlannedParameter{{Name: "model", Value: "m"}, {Name: "prompt_file", Value: "prompts/a.md", Digest: &content}}
 	out[AttemptRegisteredKind] = append(out[AttemptRegisteredKind], mustMarshal(t, &long), mustMarshal(t, &two), mustMarshal(t, &variant))
 	agrees := *examples()[AttemptReproducedKind].(*AttemptReproduced)

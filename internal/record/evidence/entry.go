@@ -11,11 +11,9 @@ import (
 	"strings"
 
 	"tallystick/internal/record/canon"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/refusal"
 )
-
-// EntryVersion is the version of the envelope around every record.
-const EntryVersion = 1
 
 // MaxEntryBytes bounds one entry of the ledger. What is larger belongs into
 // the evidence, with its digest in the entry.
@@ -27,9 +25,9 @@ type Entry struct {
 	Kind Kind             `json:"kind"`
 	// Manual marks what a person appended by hand with "tally ledger append".
 	// Such records are kept and shown and never count as scores.
-	Manual  bool `json:"manual,omitempty"`
-	Time    Time `json:"time"`
-	Version int  `json:"v"`
+	Manual  bool   `json:"manual,omitempty"`
+	Time    Time   `json:"time"`
+	Version string `json:"v"` // [format.Version]
 }
 
 // AppendEntry appends the canonical bytes of an entry to dst. The body must be
@@ -59,11 +57,12 @@ type Envelope struct {
 }
 
 const (
-	entryPrefix = `{"body":`
-	entrySuffix = `","v":1}`
-	timeField   = `","time":"`
-	manualField = `","manual":true,"time":"`
-	kindField   = `,"kind":"`
+	entryPrefix  = `{"body":`
+	versionField = `","v":"`
+	entrySuffix  = versionField + format.Version + `"}`
+	timeField    = `","time":"`
+	manualField  = `","manual":true,"time":"`
+	kindField    = `,"kind":"`
 )
 
 // SplitEntry reads the envelope of an entry's canonical bytes. It accepts only
@@ -73,6 +72,11 @@ func SplitEntry(line []byte) (Envelope, error) {
 	rest, ok := bytes.CutPrefix(line, []byte(entryPrefix))
 	if ok {
 		rest, ok = bytes.CutSuffix(rest, []byte(entrySuffix))
+	}
+	if !ok {
+		if newer := newerEntry(line); newer != nil {
+			return Envelope{}, newer
+		}
 	}
 	if !ok || len(rest) < timeTextLen+len(timeField) {
 		return Envelope{}, fmt.Errorf("not an entry: expected %s … %s", entryPrefix, entrySuffix)
@@ -99,6 +103,20 @@ func SplitEntry(line []byte) (Envelope, error) {
 	return env, nil
 }
 
+// newerEntry returns [refusal.NewerFormat] if the end of a line that is not an entry
+// of this version names another one.
+func newerEntry(line []byte) error {
+	i := bytes.LastIndex(line, []byte(versionField))
+	if i < 0 || !bytes.HasPrefix(line, []byte(entryPrefix)) {
+		return nil
+	}
+	version, ok := bytes.CutSuffix(line[i+len(versionField):], []byte(`"}`))
+	if !ok {
+		return nil
+	}
+	return format.NewerName("the entry", string(version), format.Version)
+}
+
 // byName finds a kind without making a string: every entry that is verified has
 // one.
 var byName = func() map[string]Kind {
@@ -122,9 +140,9 @@ func kindOf(name []byte) Kind {
 func DecodeEntry(line []byte) (Entry, Body, error) {
 	env, err := SplitEntry(line)
 	if err != nil {
-		return Entry{}, nil, refusal.Newf(refusal.Malformed, "%w", err)
+		return Entry{}, nil, malformed("%w", err)
 	}
-	e := Entry{Body: env.Body, Kind: env.Kind, Manual: env.Manual, Time: env.Time, Version: EntryVersion}
+	e := Entry{Body: env.Body, Kind: env.Kind, Manual: env.Manual, Time: env.Time, Version: format.Version}
 	body, err := DecodeBody(e.Kind, e.Body)
 	return e, body, err
 }
@@ -160,6 +178,14 @@ func depth(body []byte) (deepest int) {
 		}
 	}
 	return deepest
+}
+
+// malformed names an error, unless it says that the document is a newer program's.
+func malformed(text string, err error) error {
+	if refusal.Is(err, refusal.NewerFormat) {
+		return fmt.Errorf(text, err)
+	}
+	return refusal.Newf(refusal.Malformed, text, err)
 }
 
 // wellFormed reports whether k could be a kind: dotted lower-case words.

@@ -15,6 +15,7 @@ import (
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/refusal"
 )
 
@@ -56,7 +57,7 @@ func examples() map[Kind]Body {
 			Was: Grade{false, 0.5}, Now: Grade{true, 1}, Reason: "r", Signatures: []string{"s"}},
 		ReviewLabelledKind: &ReviewLabelled{Origin: "example.com/evals", Attempt: "a", CaseID: "c", Repeat: 1, Entry: 1, Head: id, Seen: content, Blind: true,
 			Question: "q", Label: "pass", Score: ptr(1.0), Note: "n", Number: 1, Signature: "s"},
-		JudgeCalibratedKind: &JudgeCalibrated{Class: "c", Check: "k", Judge: content, Judges: &content, Pairs: content, Source: FromFile, Ordered: true,
+		JudgeCalibratedKind: &JudgeCalibrated{Class: "c", Check: "k", Judge: content, Judges: &content, Question: &content, Pairs: content, Source: FromFile, Ordered: true,
 			Categories: []string{"failed", "passed"}, Cells: []CalibrationCell{{Judge: "passed", N: 3, People: "passed"}}, Unscored: 1},
 		JudgeDrawnKind:       &JudgeDrawn{Attempt: "a", CaseID: "c", Draw: 1, Key: "k", Verdict: content},
 		CassetteRecordedKind: &CassetteRecorded{Class: "c", CaseID: "x", Digest: content, Provenance: "edited", Kept: true, Calls: 1, CostMicro: 1},
@@ -488,12 +489,12 @@ func seeds(f *testing.F) {
 		f.Add(AppendEntry(nil, data, kind, false, testTime))
 		f.Add(AppendEntry(nil, data, kind, true, testTime))
 	}
-	f.Add([]byte(`{"body":{"k":",\"kind\":\"note"},"kind":"note","time":"2026-05-12T14:00:00.000Z","v":1}`))
+	f.Add([]byte(`{"body":{"k":",\"kind\":\"note"},"kind":"note","time":"2026-05-12T14:00:00.000Z","v":"1-draft"}`))
 	for _, n := range []int{canon.MaxDepth - 2, canon.MaxDepth - 1, canon.MaxDepth} {
 		f.Add(AppendEntry(nil, []byte(`{"a":`+strings.Repeat("[", n-1)+strings.Repeat("]", n-1)+`}`), NoteKind, false, testTime))
 	}
-	f.Add([]byte(`{"body":{"a":"\\\"[[["},"kind":"note","time":"2026-05-12T14:00:00.000Z","v":1}`))
-	f.Add([]byte(`{"body":{},"kind":"note","manual":false,"time":"2026-05-12T14:00:00.000Z","v":1}`))
+	f.Add([]byte(`{"body":{"a":"\\\"[[["},"kind":"note","time":"2026-05-12T14:00:00.000Z","v":"1-draft"}`))
+	f.Add([]byte(`{"body":{},"kind":"note","manual":false,"time":"2026-05-12T14:00:00.000Z","v":"1-draft"}`))
 }
 
 // FuzzDecodeEntry: what decodes strictly splits into the same parts, and both
@@ -505,7 +506,7 @@ func FuzzDecodeEntry(f *testing.F) {
 		// The envelope is read by hand; the decoder of all other documents
 		// must think the same of it.
 		var plain Entry
-		if canonErr := canon.UnmarshalCanonical(line, &plain); canonErr == nil && plain.Version == EntryVersion {
+		if canonErr := canon.UnmarshalCanonical(line, &plain); canonErr == nil && plain.Version == format.Version {
 			if _, bodyErr := DecodeBody(plain.Kind, plain.Body); (bodyErr == nil) != (err == nil) {
 				t.Fatalf("by hand %v, by decoder %v", err, bodyErr)
 			}
@@ -537,8 +538,8 @@ func FuzzDecodeEntry(f *testing.F) {
 // The hash walk reads envelopes and no bodies, so an envelope must be refused by
 // itself.
 func TestEnvelopesHaveOneSpelling(t *testing.T) {
-	const good = `{"body":{},"kind":"note","time":"2026-05-12T14:00:00.000Z","v":1}`
-	const manual = `{"body":{},"kind":"note","manual":true,"time":"2026-05-12T14:00:00.000Z","v":1}`
+	const good = `{"body":{},"kind":"note","time":"2026-05-12T14:00:00.000Z","v":"1-draft"}`
+	const manual = `{"body":{},"kind":"note","manual":true,"time":"2026-05-12T14:00:00.000Z","v":"1-draft"}`
 	for _, line := range []string{good, manual} {
 		if env, err := SplitEntry([]byte(line)); err != nil || env.Kind != NoteKind || string(env.Body) != "{}" || env.Manual != (line == manual) {
 			t.Fatalf("SplitEntry(%s) = %+v, %v", line, env, err)
@@ -553,18 +554,31 @@ func TestEnvelopesHaveOneSpelling(t *testing.T) {
 		{"a kind that ends in a dot", `"note"`, `"note."`},
 		{"a long kind", `"note"`, `"` + strings.Repeat("n", 65) + `"`},
 		{"manual and false", `,"time"`, `,"manual":false,"time"`},
-		{"another version", `"v":1`, `"v":2`},
-		{"a member after the version", `"v":1`, `"v":1,"x":1`},
+		{"another version", `"v":"1-draft"`, `"v":"2"`},
+		{"a member after the version", `"v":"1-draft"`, `"v":"1-draft","x":1`},
 		{"a member before the body", `{"body"`, `{"a":1,"body"`},
 		{"no body", `"body":{},`, ``},
 		{"no time", `,"time":"2026-05-12T14:00:00.000Z"`, ``},
 		{"a time without milliseconds", `00.000Z`, `00Z`},
 		{"white space", `,"kind"`, `, "kind"`},
-		{"a line break", `"v":1}`, "\"v\":1}\n"},
+		{"a line break", `"v":"1-draft"}`, "\"v\":1}\n"},
 		{"nothing", good, ``},
 	} {
 		if env, err := SplitEntry([]byte(strings.Replace(good, edit.old, edit.new, 1))); err == nil {
 			t.Errorf("%s: %+v was accepted", edit.name, env)
+		}
+	}
+	// A newer program's entry is called newer, whatever else is in it.
+	for line, newer := range map[string]bool{
+		`{"body":{},"kind":"note","time":"2026-05-12T14:00:00.000Z","v":"2"}`:       true,
+		`{"body":{},"by":"x","kind":"note","time":"later","v":"1"}`:                 true,
+		`{"body":{},"kind":"note","time":"2026-05-12T14:00:00.000Z","v":"!"}`:       false,
+		`{"body":{},"kind":"note","time":"2026-05-12T14:00:00.000Z","v":2}`:         false,
+		`{"new":{},"kind":"note","time":"2026-05-12T14:00:00.000Z","v":"2"}`:        false,
+		`{"body":{},"kind":"Note","time":"2026-05-12T14:00:00.000Z","v":"1-draft"}`: false,
+	} {
+		if _, _, err := DecodeEntry([]byte(line)); refusal.Is(err, refusal.NewerFormat) != newer || !newer && !refusal.Is(err, refusal.Malformed) {
+			t.Errorf("%s: %v", line, err)
 		}
 	}
 }

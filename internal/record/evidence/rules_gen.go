@@ -6,6 +6,7 @@ import (
 	"math"
 	"regexp"
 	"strconv"
+	"tallystick/internal/record/format"
 )
 
 var planReducePattern = regexp.MustCompile(`^(?:mode|max|all|at_least:[1-9][0-9]{0,8})$`)
@@ -125,8 +126,6 @@ func (a *AttemptRegistered) Validate() error {
 		return within("plan", err)
 	}
 	switch {
-	case a.Rules != 0 && a.Rules != 2:
-		return broken("rules", "is %d, expected 2", a.Rules)
 	case a.SchemaVersion != 1:
 		return broken("schema_version", "is %d, expected 1", a.SchemaVersion)
 	case a.Signature == "":
@@ -306,8 +305,11 @@ func (s *StopEarly) Validate() error {
 
 // Validate says which rule of attempt.reproduced is broken, or nil.
 func (a *AttemptReproduced) Validate() error {
-	if a.Attempt == "" {
+	switch {
+	case a.Attempt == "":
 		return broken("attempt", "is empty")
+	case a.Finished == nil:
+		return broken("finished", "is missing")
 	}
 	if err := CheckOrigin(a.Origin); err != nil {
 		return within("origin", err)
@@ -315,12 +317,14 @@ func (a *AttemptReproduced) Validate() error {
 	switch {
 	case a.Original == "":
 		return broken("original", "is empty")
+	case a.Registered == nil:
+		return broken("registered", "is missing")
+	case a.Results == nil:
+		return broken("results", "is missing")
 	case a.Signature == "":
 		return broken("signature", "is empty")
 	case (a.Divergence != "") != !a.Agrees:
 		return broken("divergence", "is expected exactly when agrees is false; it is %v", a.Agrees)
-	case (a.Registered != nil) != (a.Finished != nil) || (a.Registered != nil) != (a.Results != nil):
-		return broken("registered", "is there and finished or results is not, or the other way round")
 	}
 	return nil
 }
@@ -703,6 +707,8 @@ func (j *JudgeCalibrated) Validate() error {
 	switch {
 	case j.Class == "":
 		return broken("class", "is empty")
+	case j.Question == nil:
+		return broken("question_digest", "is missing")
 	case j.Source != "reviews" && j.Source != "file":
 		return broken("source", "is %.80q, expected reviews or file", j.Source)
 	case j.Unscored < 0:
@@ -787,7 +793,7 @@ func (r *Recommendation) Validate() error {
 		return broken("requires_human_approval", "is false, expected true")
 	case r.Rules < 1:
 		return broken("rules", "is %d, expected at least 1", r.Rules)
-	case r.WindowDays < 0:
+	case r.WindowDays < 1:
 		return broken("window_days", "is %d, expected at least 1", r.WindowDays)
 	}
 	return nil
@@ -1109,8 +1115,8 @@ func (s *SignersChanged) Validate() error {
 
 // Validate says which rule of index is broken, or nil.
 func (c *CaseFiles) Validate() error {
-	if c.Version != 1 {
-		return broken("v", "is %d, expected 1", c.Version)
+	if err := format.Check("index", c.Version, "1-draft"); err != nil {
+		return err
 	}
 	return nil
 }

@@ -5,10 +5,8 @@ import (
 	"fmt"
 
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/format"
 )
-
-// SourcesVersion is the version of [Sources].
-const SourcesVersion = 1
 
 // Bounds of what is kept of the programs that decide a score. What is over them
 // is listed by its digest and not kept.
@@ -24,7 +22,7 @@ const (
 type Sources struct {
 	Files   []Source `json:"files"`             // by path
 	Missing []string `json:"missing,omitempty"` // what decides it and cannot be listed, and why
-	Version int      `json:"v"`
+	Version string   `json:"v"`                 // [format.Version]
 }
 
 // A Source is one file.
@@ -59,8 +57,8 @@ const tooManySources = "the target and the rubric have more files than are liste
 
 // Validate checks the shape.
 func (s *Sources) Validate() error {
-	if s.Version != SourcesVersion {
-		return fmt.Errorf("v is %d, this program knows %d", s.Version, SourcesVersion)
+	if err := format.CheckVersion("the list of sources", s.Version); err != nil {
+		return err
 	}
 	if len(s.Files) > MaxSources {
 		return fmt.Errorf("%d files, expected at most %d", len(s.Files), MaxSources)

@@ -4,10 +4,8 @@ import (
 	"fmt"
 
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/format"
 )
-
-// WatchedVersion is the version of [Watched].
-const WatchedVersion = 1
 
 // Watched is what was noted of the texts of a case while they passed whole, with
 // their secrets: what cannot be had later. It is a piece of the case's evidence.
@@ -15,7 +13,7 @@ const WatchedVersion = 1
 type Watched struct {
 	Gold    bool          `json:"gold"`  // there was an expected answer to look for
 	Texts   []WatchedText `json:"texts"` // by digest
-	Version int           `json:"v"`
+	Version string        `json:"v"`     // [format.Version]
 }
 
 // A WatchedText is one text of a case as it passed.
@@ -38,8 +36,8 @@ const MaxGoldHits = 64
 
 // Validate checks the shape.
 func (w *Watched) Validate() error {
-	if w.Version != WatchedVersion {
-		return fmt.Errorf("v is %d, this program knows %d", w.Version, WatchedVersion)
+	if err := format.CheckVersion("the notes on texts", w.Version); err != nil {
+		return err
 	}
 	for i := range w.Texts {
 		t := &w.Texts[i]

@@ -11,12 +11,13 @@ import (
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
 )
 
 // AnchorSchema names the form of an anchor file.
-const AnchorSchema = "tallystick-anchor/v1"
+const AnchorSchema = "tallystick-anchor/" + format.Version
 
 // MaxAnchorBytes bounds what is read as an anchor.
 const MaxAnchorBytes = 128 << 10
@@ -78,10 +79,13 @@ func ParseAnchor(data []byte) (*Anchor, error) {
 	}
 	var a Anchor
 	if err := canon.UnmarshalCanonical(body, &a); err != nil {
+		if newer := format.Newer("the anchor", body, "schema", AnchorSchema); newer != nil {
+			return nil, newer
+		}
 		return nil, refusal.Newf(refusal.Malformed, "anchor: %w", err).WithHint("the file was cut or changed, or is not an anchor")
 	}
-	if a.Schema != AnchorSchema {
-		return nil, refusal.Newf(refusal.Malformed, "anchor: schema is %q, expected %q", a.Schema, AnchorSchema)
+	if err := format.Check("the anchor", a.Schema, AnchorSchema); err != nil {
+		return nil, err
 	}
 	if a.Size < 1 {
 		return nil, refusal.Newf(refusal.Malformed, "anchor: size is %d, an anchor covers at least one entry", a.Size)

@@ -38,6 +38,9 @@ func (f *Fork) Vanished() bool { return f.Found.Size == 0 }
 
 // Refusal turns the problem into the error that a command ends with.
 func (p *Problem) Refusal() *refusal.Error {
+	if p.Name == refusal.NewerFormat {
+		return refusal.Newf(p.Name, "ledger: %w", p).WithHint("install a newer version; nothing is known about the ledger from that entry on")
+	}
 	r := refusal.Newf(p.Name, "ledger does not verify: %w", p)
 	if p.Fork != nil && p.Fork.Vanished() {
 		return r.WithHint(`if this is another clone, copy .tally/ledger from where the ledger is kept, or begin one of another origin; if it was here, restore it; see "tally help forks"`)

@@ -17,7 +17,7 @@ import (
 // A segment is made of lines, each beginning with a check value of checkLen
 // hexadecimal digits and a space, each ending in a newline:
 //
-//	14eb2f09c1d2a3b4 {"body":…,"kind":"note","time":"…","v":1}
+//	14eb2f09c1d2a3b4 {"body":…,"kind":"note","time":"…","v":"1-draft"}
 //	77a0c1d2e3f40516 ~3 Az3grlgtzPICa5OS8npV…
 //
 // The check of an entry is the beginning of its chain head, that of a seal the

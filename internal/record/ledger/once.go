@@ -10,9 +10,8 @@ import (
 
 // Once remembers the entries that stand only once in a ledger: what somebody
 // signed about a second run of an attempt. Whoever appends such an entry again
-// wants the earlier word to be the last one. Entries by hand are nobody's word,
-// and those of before November 2026, which do not say what was compared, may
-// stand twice. The zero value remembers none.
+// wants the earlier word to be the last one. Entries by hand are nobody's word.
+// The zero value remembers none.
 type Once struct{ seen map[digest.ID]int64 }
 
 // Add notes an entry and refuses one that is there already.
@@ -24,11 +23,7 @@ func (o *Once) Add(kind evidence.Kind, body []byte, index int64) error {
 	if err != nil {
 		return err
 	}
-	again := decoded.(*evidence.AttemptReproduced)
-	if !again.Bound() {
-		return nil
-	}
-	message, err := again.Message()
+	message, err := decoded.(*evidence.AttemptReproduced).Message()
 	if err != nil {
 		return err
 	}

@@ -248,7 +248,8 @@ func TestForgedAnchorsAreRefused(t *testing.T) {
 			a.Checkpoint = text + "\n\n"
 			return signAnchor(t, a, olga)
 		}, refusal.AnchorSignatureInvalid},
-		{"another schema", func(a *Anchor) []byte { a.Schema = "tallystick-anchor/v2"; return nil }, refusal.Malformed},
+		{"another schema", func(a *Anchor) []byte { a.Schema = "tallystick-anchor/2"; return nil }, refusal.NewerFormat},
+		{"no anchor's schema", func(a *Anchor) []byte { a.Schema = "tallystick-anchors/2"; return nil }, refusal.Malformed},
 		{"not canonical", func(*Anchor) []byte { return bytes.Replace(data, []byte(`,"`), []byte(`, "`), 1) }, refusal.Malformed},
 		{"too large", func(*Anchor) []byte { return make([]byte, MaxAnchorBytes+1) }, refusal.TooLarge},
 		{"empty", func(*Anchor) []byte { return []byte{} }, refusal.Malformed},

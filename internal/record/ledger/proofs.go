@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"strconv"
 
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/refusal"
 )
 
 // proofsMagic is the first line of a file with several receipts.
-const proofsMagic = "tallystick-proof/v1\n"
+const (
+	proofsFormat = "tallystick-proof/" + format.Version
+	proofsMagic  = proofsFormat + "\n"
+)
 
 // Bounds of a file with several receipts.
 const (
@@ -17,8 +21,8 @@ const (
 	maxProofBytes = 64 << 20
 )
 
-// IsProofs reports whether data is a file with several receipts.
-func IsProofs(data []byte) bool { return bytes.HasPrefix(data, []byte(proofsMagic)) }
+// IsProofs reports whether data is a file with several receipts, of whatever version.
+func IsProofs(data []byte) bool { return bytes.HasPrefix(data, []byte("tallystick-proof/")) }
 
 // MarshalProofs writes several receipts into one file: a line "receipt N" before
 // each, and then its N bytes. Receipts carry their entries, however long.
@@ -42,6 +46,10 @@ func MarshalProofs(receipts []*Receipt) ([]byte, error) {
 // checkpoint, so that they speak of one state of one ledger.
 func VerifyProofs(data []byte, p Policy) ([]*Proved, error) {
 	rest, ok := bytes.CutPrefix(data, []byte(proofsMagic))
+	first, _, _ := bytes.Cut(data, []byte("\n"))
+	if newer := format.NewerName("the proof", string(first), proofsFormat); newer != nil {
+		return nil, newer
+	}
 	if !ok || len(data) > maxProofBytes {
 		return nil, badProofs("it does not begin with %q, or has more than %d bytes", proofsMagic, maxProofBytes)
 	}

@@ -238,6 +238,9 @@ func VerifyReceipt(data, entry []byte, p Policy) (*Proved, error) {
 	}
 	e, body, err := evidence.DecodeEntry(r.Entry)
 	if err != nil {
+		if refusal.Is(err, refusal.NewerFormat) {
+			return nil, fmt.Errorf("receipt of entry %d: %w", r.Index, err)
+		}
 		return nil, refusal.Newf(refusal.EntryInvalid, "receipt of entry %d: %w", r.Index, err)
 	}
 	if err := checkOpening(pos, checkpoint.Origin, body); err != nil {

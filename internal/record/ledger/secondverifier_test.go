@@ -16,10 +16,10 @@ import (
 	"tallystick/internal/testing/rules"
 )
 
-// verifierKey is that of the operator of testdata/v1, as receipt.md gives it.
+// verifierKey is that of the operator of testdata/1-draft, as receipt.md gives it.
 const verifierKey = "example.com/evals+bfcc5eb5+AYqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0D29c"
 
-// The files of testdata/v1 that the second verifier reads.
+// The files of testdata/1-draft that the second verifier reads.
 const (
 	segmentFile = "segments/0000000000000000.log"
 	signersOne  = "signers"
@@ -52,7 +52,7 @@ func TestSecondVerifierAgrees(t *testing.T) {
 		{"ledger, entries swapped", ledger, segmentFile, segmentLine(t, 3) + segmentLine(t, 4), segmentLine(t, 4) + segmentLine(t, 3), 3},
 		{"ledger, an entry dropped", ledger, segmentFile, segmentLine(t, 4), "", 3},
 		{"ledger, a seal of another size", ledger, segmentFile, "~10 ", "~11 ", 3},
-		{"ledger, a seal by another key id", ledger, segmentFile, "~10 v8xete", "~10 v8xetf", 3},
+		{"ledger, a seal by another key id", ledger, segmentFile, "~10 v8xetT", "~10 v8xetU", 3},
 		{"ledger, a change of signers edited", ledger, segmentFile, "roles=operator\\n\",\"version\":2", "roles=security\\n\",\"version\":2", 3},
 		{"ledger, cut at a seal: not to be seen from the segments", ledger, segmentFile, segmentLine(t, 13) + segmentLine(t, 14) + segmentLine(t, 15), "", 0},
 		{"ledger, other signers named", ledger, signersOne, "roles=curator,security", "roles=curator", 3},
@@ -61,19 +61,20 @@ func TestSecondVerifierAgrees(t *testing.T) {
 		{"receipt, another index", receipt, receiptFile, "index 3", "index 2", 3},
 		{"receipt, another size", receipt, receiptFile, "\n10\n", "\n11\n", 3},
 		{"receipt, another origin", receipt, receiptFile, "\n\nexample.com/evals\n", "\n\nexample.com/other\n", 3},
-		{"receipt, a hash dropped", receipt, receiptFile, "uYqBI2tGdt9g9vDFl+cDiSWGV4Edj+ukzSfHYbeRmiI=\n", "", 3},
-		{"receipt, another prev", receipt, receiptFile, "NWM2In0=", "NWM3In0=", 3},
-		{"receipt, cut", receipt, receiptFile, "Whg4snQ0=\n", "", 1},
+		{"receipt, a hash dropped", receipt, receiptFile, "XEMOuC3F6F/MyZWluQph2+49r273gZQj2FzPTU/Src4=\n", "", 3},
+		{"receipt, another prev", receipt, receiptFile, "ZjEifQ==", "ZjAifQ==", 3},
+		{"receipt, cut", receipt, receiptFile, "bFwOtaQc=\n", "", 1},
 
 		{"anchor, wrong key", []string{"anchor", "--key", wrongKey, anchorFile}, "", "", "", 3},
-		{"anchor, another head", anchor, anchorFile, `"sha256:22f1`, `"sha256:22f0`, 3},
+		{"anchor, another head", anchor, anchorFile, `"sha256:7d31`, `"sha256:7d30`, 3},
 		{"anchor, another size", anchor, anchorFile, `"size":10`, `"size":9`, 3},
 		{"anchor, not canonical", anchor, anchorFile, `"size":10`, `"size": 10`, 1},
 		{"anchor, with signatures of people, which it says it does not read", anchor, anchorFile, `"published_at"`, `"people":["x"],"published_at"`, 0},
 		{"anchor, people who are nobody", anchor, anchorFile, `"published_at"`, `"people":[],"published_at"`, 1},
 
-		{"ledger, signers with an OpenPGP key, which it does not read", ledger, signersOne, "# tallystick-signers v1\n# version: 1\n", "# tallystick-signers v3\n# version: 1\n# openpgp-signer: gus AA BB\n", 1},
-		{"ledger, signers with an OpenPGP key under older rules", ledger, signersOne, "# version: 1\n", "# version: 1\n# openpgp-signer: gus AA BB\n", 1},
+		{"ledger, signers with an OpenPGP key, which it does not read", ledger, signersOne, "# tallystick-signers/1-draft\n# version: 1\n", "# tallystick-signers/1-draft\n# version: 1\n# openpgp-signer: gus AA BB\n", 1},
+		{"ledger, signers in a newer format", ledger, signersOne, "# tallystick-signers/1-draft\n", "# tallystick-signers/2\n", 1},
+		{"anchor, a newer one", anchor, anchorFile, `"tallystick-anchor/1-draft"`, `"tallystick-anchor/2"`, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -255,10 +256,10 @@ func secondVerifier(t *testing.T) func(t *testing.T, dir string, want int, args 
 	}
 }
 
-// goldenText is a file of testdata/v1.
+// goldenText is a file of testdata/1-draft.
 func goldenText(t *testing.T, name string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata/v1", filepath.FromSlash(name)))
+	data, err := os.ReadFile(filepath.Join("testdata/1-draft", filepath.FromSlash(name)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -247,7 +247,8 @@ func (w *walk) read(r io.Reader, s Segment) error {
 		for i := range b.lines {
 			l := &b.lines[i]
 			err := w.line(l)
-			if p, wrong := err.(*Problem); wrong && w.last {
+			// A newer program's entry is whole; it is no damage to be set aside.
+			if p, wrong := err.(*Problem); wrong && w.last && p.Name != refusal.NewerFormat {
 				return w.tear(p, b, i, lines)
 			}
 			if err != nil {
@@ -365,6 +366,9 @@ func (w *walk) entry(check, text []byte, l *line) error {
 		return w.problem(refusal.SealInvalid, "entry", "stands between a change of signers and its seal")
 	}
 	env, err := evidence.SplitEntry(text)
+	if refusal.Is(err, refusal.NewerFormat) && w.follows(check, l) {
+		return w.problem(refusal.NewerFormat, "format", "%v", err)
+	}
 	if err != nil {
 		return w.problem(refusal.ChainTamperDetected, "entry", "%v", err)
 	}
@@ -377,11 +381,8 @@ func (w *walk) entry(check, text []byte, l *line) error {
 	}
 	// The chain is copied forward only when the line is right, so that a torn
 	// one leaves it as the last good line did.
-	head := nextHead(w.chain.head, l.content)
-	var want [checkLen]byte
-	hex.Encode(want[:], head[:checkLen/2])
-	if !bytes.Equal(check, want[:]) {
-		return w.problem(refusal.ChainTamperDetected, "entry", "the line says %s, its bytes and the entries before it give %s", check, want)
+	if !w.follows(check, l) {
+		return w.problem(refusal.ChainTamperDetected, "entry", "the line says %s, its bytes and the entries before it give %s", check, w.checkOf(l))
 	}
 	if env.Time.Before(w.time) {
 		return w.problem(refusal.TimeWentBack, "time", "dated %s, the entry before it %s", env.Time, w.time)
@@ -409,6 +410,24 @@ func (w *walk) entry(check, text []byte, l *line) error {
 		w.batch = append(w.batch, Record{Position: pos, Envelope: env, Body: l.body, Raw: text})
 	}
 	return nil
+}
+
+// checkOf is the check value that the line of an entry must have here.
+func (w *walk) checkOf(l *line) (want [checkLen]byte) {
+	head := nextHead(w.chain.head, l.content)
+	hex.Encode(want[:], head[:checkLen/2])
+	return want
+}
+
+// follows reports whether the line of an entry has the check value of its bytes after
+// the entries before it: the line is whole, and was written here. The first entry
+// says itself what it follows, so if it cannot be read it is taken at its word.
+func (w *walk) follows(check []byte, l *line) bool {
+	if w.chain == nil {
+		return true
+	}
+	want := w.checkOf(l)
+	return bytes.Equal(check, want[:])
 }
 
 // genesis reads the first entry, which pins version 1 of the signers.

@@ -9,6 +9,7 @@ import (
 	"tallystick/internal/record/bucket"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/refusal"
 )
 
@@ -20,7 +21,7 @@ type marker struct {
 	TrustRoot digest.ID `json:"trust_root"`
 }
 
-const markerFormat = "tallystick-store/v1"
+const markerFormat = "tallystick-store/" + format.Version
 
 func (m *Mirror) marker() ([]byte, error) {
 	return canon.Marshal(marker{markerFormat, m.Origin, m.TrustRoot})
@@ -42,6 +43,9 @@ func (m *Mirror) checkLedger(ctx context.Context) error {
 	}
 	if err == nil && bytes.Equal(found, want) {
 		return nil
+	}
+	if newer := format.Newer(ledgerObject, found, "format", markerFormat); newer != nil {
+		return fmt.Errorf("%s: %w", m.Address, newer)
 	}
 	return refusal.Newf(refusal.HistoryForked, "%s holds another ledger: %s says %.200q, expected %q", m.Address, ledgerObject, found, want).
 		WithHint("check the address in tally.yaml")
@@ -76,12 +80,16 @@ type Tombstone struct {
 	Root    string    `json:"root"`
 }
 
-// tombstoneMark begins a tombstone. A batch begins with hexadecimal digits.
-const tombstoneMark = "tallystick-moved/v1 "
+// tombstoneMark begins a tombstone of any version: a ledger that was moved by a newer
+// program was moved too. A batch begins with hexadecimal digits.
+const (
+	tombstoneMark   = "tallystick-moved/"
+	tombstoneFormat = tombstoneMark + format.Version
+)
 
 func (t Tombstone) marshal() ([]byte, error) {
 	text, err := canon.Marshal(t)
-	return fmt.Appendf(nil, "%s%s\n", tombstoneMark, text), err
+	return fmt.Appendf(nil, "%s %s\n", tombstoneFormat, text), err
 }
 
 func parseTombstone(data []byte) (t Tombstone, ok bool) {
@@ -89,6 +97,7 @@ func parseTombstone(data []byte) (t Tombstone, ok bool) {
 	if !marked {
 		return t, false
 	}
+	_, text, _ = bytes.Cut(text, []byte(" "))
 	_ = canon.UnmarshalCanonical(bytes.TrimSuffix(text, []byte("\n")), &t)
 	return t, true
 }

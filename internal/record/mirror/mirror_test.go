@@ -750,7 +750,9 @@ func TestChangedEvidenceIsRefused(t *testing.T) {
 		}
 		b := newMachine(t, s)
 		_, err := b.vault().Get(want, 100)
-		if refusal.ExitCode(err) != refusal.ExitUnverified {
+		// A version that is another one is called newer, whoever wrote it.
+		newer := i < bytes.IndexByte(good, '\n') && refusal.Is(err, refusal.NewerFormat)
+		if refusal.ExitCode(err) != refusal.ExitUnverified && !newer {
 			t.Fatalf("byte %d changed: %v", i, err)
 		}
 		if files, _ := os.ReadDir(b.packsDir()); len(files) > 0 {

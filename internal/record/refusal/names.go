@@ -5,6 +5,7 @@ const (
 	Failed          Name = "Failed"
 	Unreadable      Name = "Unreadable"
 	Malformed       Name = "Malformed"
+	NewerFormat     Name = "NewerFormat"
 	TooLarge        Name = "TooLarge"
 	NotFound        Name = "NotFound"
 	AlreadyExists   Name = "AlreadyExists"
@@ -146,6 +147,7 @@ var meanings = map[Name]meaning{
 	Failed:          {ExitFailed, "the work could not be done; the message says why"},
 	Unreadable:      {ExitFailed, "a file or folder could not be read: missing, a folder where a file is expected, or no permission"},
 	Malformed:       {ExitFailed, "the bytes were read and are not in the expected form"},
+	NewerFormat:     {ExitFailed, "the file was written by a newer version of this program, which says nothing about its contents; install a newer version"},
 	TooLarge:        {ExitFailed, "the input is larger than the stated limit"},
 	NotFound:        {ExitFailed, "something that the work needs does not exist in this workspace, ledger or machine"},
 	AlreadyExists:   {ExitFailed, "the thing to create exists already and is not overwritten"},

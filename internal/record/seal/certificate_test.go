@@ -134,7 +134,7 @@ func TestCertificateHasTheRolesOfTheLinesThatNameThePerson(t *testing.T) {
 // count can tell that two spellings are one name.
 func TestTwoSpellingsOfACertifiedNameAreOnePerson(t *testing.T) {
 	authority := testKey(t, "authority")
-	s := mustParse(t, signersText("*@example.org cert-authority "+authority.Public().String()))
+	s := mustParse(t, signersText("*@example.org cert-authority "+authority.Public().String()+" roles=curator"))
 	certify := func(key, name string) []byte {
 		return signUnder(t, testKey(t, key).Signer(), authority.Signer(), func(c *ssh.Certificate) { c.ValidPrincipals = []string{name} })
 	}

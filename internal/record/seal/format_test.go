@@ -53,13 +53,13 @@ func TestFormatExampleIsReal(t *testing.T) {
 		return string(mustSign(t, k.Signer(), ns, []byte(message)))
 	}
 
-	v1 := "# tallystick-signers v1\n# version: 1\n" +
+	v1 := "# tallystick-signers/1-draft\n# version: 1\n" +
 		"alice@example.org " + alice.Public().String() + " roles=curator\n" +
 		"bob@example.org namespaces=\"tallystick-*\",valid-after=\"20260101Z\" " + bob.Public().String() + " roles=security,operator\n"
 	pin := digest.IDOf([]byte(v1))
 	const act = "worked example\n"
 	sigs := sign(alice, NamespaceCase, act) + sign(bob, NamespaceCase, act)
-	v2 := "# tallystick-signers v1\n# version: 2\n# previous: " + pin.String() + "\n" +
+	v2 := "# tallystick-signers/1-draft\n# version: 2\n# previous: " + pin.String() + "\n" +
 		strings.SplitAfterN(v1, "\n", 3)[2] +
 		"carol@example.org " + carol.Public().String() + " roles=curator\n"
 	v2sigs := sign(alice, NamespaceSigners, v2) + sign(bob, NamespaceSigners, v2)

@@ -54,7 +54,7 @@ func line(t testing.TB, name, options, comment string) string {
 
 // signersText puts a version 1 header over the lines.
 func signersText(lines ...string) string {
-	return "# tallystick-signers v1\n# version: 1\n" + strings.Join(lines, "\n") + "\n"
+	return "# tallystick-signers/1-draft\n# version: 1\n" + strings.Join(lines, "\n") + "\n"
 }
 
 func mustParse(t testing.TB, text string) *Signers {
@@ -66,13 +66,13 @@ func mustParse(t testing.TB, text string) *Signers {
 	return s
 }
 
-// team is alice (curator), bob (security), carol (no role).
+// team is alice (curator), bob (security), carol (curator).
 func team(t testing.TB) *Signers {
 	t.Helper()
 	return mustParse(t, signersText(
 		line(t, "alice", "", "roles=curator"),
 		line(t, "bob", "", "roles=security,operator"),
-		line(t, "carol", "", "")))
+		line(t, "carol", "", "roles=curator")))
 }
 
 // refused insists on a refusal of the name whose message contains the text.
@@ -91,7 +91,7 @@ func refused(t testing.TB, err error, name refusal.Name, text string) {
 
 // nextVersion composes the version after prev.
 func nextVersion(prev *Signers, lines ...string) []byte {
-	return fmt.Appendf(nil, "# tallystick-signers v1\n# version: %d\n# previous: %s\n%s\n",
+	return fmt.Appendf(nil, "# tallystick-signers/1-draft\n# version: %d\n# previous: %s\n%s\n",
 		prev.Version()+1, prev.Digest(), strings.Join(lines, "\n"))
 }
 

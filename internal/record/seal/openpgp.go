@@ -45,12 +45,8 @@ func respellOpenPGP(block string) ([]byte, error) {
 }
 
 // parseOpenPGP reads: prefix, principal, options if any, fingerprint, key, comment.
-func (s *Signers) parseOpenPGP(line string) (Entry, error) {
+func parseOpenPGP(line string) (Entry, error) {
 	var e Entry
-	if s.rules < OpenPGPRules {
-		return e, refusal.Newf(refusal.Malformed, "an OpenPGP key under rules %d, which know SSH keys only", s.rules).
-			WithHint("begin the file with %q: only newer rules let people sign with OpenPGP", headerMagic+fmt.Sprint(OpenPGPRules))
-	}
 	principal, rest := cutField(strings.TrimPrefix(line, openPGPPrefix))
 	e.Principals = principal
 	if options, after, err := cutOptions(rest); err != nil {

@@ -90,10 +90,6 @@ func pgpSigned(t testing.TB, e *pgp.Entity, ns Namespace, message []byte) []byte
 	return blocks[0]
 }
 
-func rules3(lines ...string) string {
-	return "# tallystick-signers v3\n# version: 1\n" + strings.Join(lines, "\n") + "\n"
-}
-
 var act = []byte("the bytes of a case\n")
 
 func TestOpenPGPKeysOfEveryAcceptedKindSign(t *testing.T) {
@@ -119,7 +115,7 @@ func TestOpenPGPKeysOfEveryAcceptedKindSign(t *testing.T) {
 		{"a subkey of version 6", withSubkey(t, "gus", v6)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			signers := mustParse(t, rules3(pgpLine(t, "gus", tt.key, Curator)))
+			signers := mustParse(t, signersText(pgpLine(t, "gus", tt.key, Curator)))
 			sig, err := signers.Verify(pgpSigned(t, tt.key, NamespaceCase, act), act, NamespaceCase, noon)
 			if err != nil {
 				t.Fatal(err)
@@ -128,7 +124,7 @@ func TestOpenPGPKeysOfEveryAcceptedKindSign(t *testing.T) {
 				t.Errorf("signed by %s (%v) with %s", sig.Principal(), sig.Roles(), sig.Key().Fingerprint())
 			}
 			again, err := Compose(1, digest.ID{}, signers.Entries())
-			if err != nil || string(again) != rules3(pgpLine(t, "gus", tt.key, Curator)) {
+			if err != nil || string(again) != signersText(pgpLine(t, "gus", tt.key, Curator)) {
 				t.Errorf("composed again: %v\n%s", err, again)
 			}
 		})
@@ -138,7 +134,7 @@ func TestOpenPGPKeysOfEveryAcceptedKindSign(t *testing.T) {
 // TestOpenPGPForgeries: what must not pass for a signature of gus over an act.
 func TestOpenPGPForgeries(t *testing.T) {
 	gus, sub, mallory := pgpKey(t, "gus", pgpConfig()), withSubkey(t, "sam", pgpConfig()), withSubkey(t, "mallory", pgpConfig())
-	signers := mustParse(t, rules3(pgpLine(t, "gus", gus, Curator), pgpLine(t, "sam", sub, Curator), line(t, "alice", "", "roles=curator")))
+	signers := mustParse(t, signersText(pgpLine(t, "gus", gus, Curator), pgpLine(t, "sam", sub, Curator), line(t, "alice", "", "roles=curator")))
 	good := pgpSign(t, gus, OpenPGPMessage(NamespaceCase, act), pgpConfig())
 	goodText := string(pgpSigned(t, gus, NamespaceCase, act))
 	sha1 := bytes.Clone(good)
@@ -226,7 +222,7 @@ func TestOpenPGPSignatureHasOneSpelling(t *testing.T) {
 	v6.V6Keys, v6.Algorithm = true, packet.PubKeyAlgoEd25519
 	for name, key := range map[string]*pgp.Entity{"version 4": pgpKey(t, "gus", pgpConfig()), "version 6": pgpKey(t, "gus", v6)} {
 		t.Run(name, func(t *testing.T) {
-			signers := mustParse(t, rules3(pgpLine(t, "gus", key, Curator)))
+			signers := mustParse(t, signersText(pgpLine(t, "gus", key, Curator)))
 			good, err := openpgp.ParseArmored(pgpSigned(t, key, NamespaceCase, act))
 			if err != nil {
 				t.Fatal(err)
@@ -256,18 +252,18 @@ func TestOpenPGPValidityIsTheSignersFile(t *testing.T) {
 	sig := pgpSigned(t, key, NamespaceCase, act)
 
 	// The key has expired by its own word; the line has no end.
-	if _, err := mustParse(t, rules3(written)).Verify(sig, act, NamespaceCase, noon.AddDate(5, 0, 0)); err != nil {
+	if _, err := mustParse(t, signersText(written)).Verify(sig, act, NamespaceCase, noon.AddDate(5, 0, 0)); err != nil {
 		t.Errorf("five years later: %v", err)
 	}
 	// The signature says it was made long before the line began.
-	late := mustParse(t, rules3(strings.Replace(written, "gus ", `gus valid-after="20260601Z" `, 1)))
+	late := mustParse(t, signersText(strings.Replace(written, "gus ", `gus valid-after="20260601Z" `, 1)))
 	if _, err := late.Verify(sig, act, NamespaceCase, noon); !refusal.Is(err, refusal.SignerNotValidThen) {
 		t.Errorf("before the line is valid: %v", err)
 	}
 	if _, err := late.Verify(sig, act, NamespaceCase, noon.AddDate(0, 2, 0)); err != nil {
 		t.Errorf("after: %v", err)
 	}
-	bound := mustParse(t, rules3(strings.Replace(written, "gus ", `gus namespaces="tallystick-bench" `, 1)))
+	bound := mustParse(t, signersText(strings.Replace(written, "gus ", `gus namespaces="tallystick-bench" `, 1)))
 	if _, err := bound.Verify(sig, act, NamespaceCase, noon); !refusal.Is(err, refusal.NamespaceNotAllowed) {
 		t.Errorf("an act that the line does not admit: %v", err)
 	}
@@ -311,7 +307,7 @@ func TestOpenPGPKeysThatAreNotRegistered(t *testing.T) {
 	}
 	mallory.Subkeys = append(mallory.Subkeys, stolen)
 	line := pgpLine(t, "mallory", mallory, Curator)
-	signers := mustParse(t, rules3(line, pgpLine(t, "sam", sam, Security)))
+	signers := mustParse(t, signersText(line, pgpLine(t, "sam", sam, Security)))
 	sig, err := signers.Verify(pgpSigned(t, sam, NamespaceCase, act), act, NamespaceCase, noon)
 	if err != nil || sig.Principal() != "sam" {
 		t.Errorf("a stolen subkey: signed by %s (%v), expected sam", sig.Principal(), err)
@@ -390,24 +386,22 @@ func TestOpenPGPLinesThatAreRefused(t *testing.T) {
 		want refusal.Name
 		says string
 	}{
-		{"under the first rules", signersText(good), refusal.Malformed, "under rules 1"},
-		{"under the second rules", strings.Replace(rules3(good), "v3", "v2", 1), refusal.Malformed, "under rules 2"},
-		{"another fingerprint", rules3(strings.Replace(good, fields[3], other[3], 1)), refusal.Malformed, "the key in it is " + fields[3]},
-		{"a fingerprint in small letters", rules3(strings.Replace(good, fields[3], strings.ToLower(fields[3]), 1)), refusal.Malformed, "names the OpenPGP key"},
-		{"the key number in place of the fingerprint", rules3(strings.Replace(good, fields[3], fields[3][24:], 1)), refusal.Malformed, "names the OpenPGP key"},
-		{"no key", rules3("# openpgp-signer: gus " + fields[3]), refusal.Malformed, "expected principal"},
-		{"another person's subkey", rules3(strings.Replace(good, fields[4], mixed, 1)), refusal.Malformed, "made by another key"},
-		{"a subkey that nobody bound", rules3(strings.Replace(strings.Join(other, " "), other[4], unbound, 1)), refusal.Malformed, "expected a subkey and its binding"},
-		{"an authority", rules3(strings.Replace(good, "gus ", "gus cert-authority ", 1)), refusal.Malformed, "cert-authority"},
-		{"an operator", rules3(strings.Replace(good, "curator", "operator", 1)), refusal.Malformed, "role operator"},
-		{"an unknown option", rules3(strings.Replace(good, "gus ", `gus touch="no" `, 1)), refusal.Malformed, "unknown option"},
-		{"a pattern for a name", rules3(strings.Replace(good, "gus ", "g* ", 1)), refusal.Malformed, "is a pattern"},
-		{"two people with one key", rules3(good, strings.Replace(good, "gus ", "zoe ", 1)), refusal.DuplicateKey, "is listed for gus and for zoe"},
-		{"one secret as SSH key of another person", rules3(strings.Join(other, " "), "zoe "+secret.String()), refusal.DuplicateKey, "is listed for sam and for zoe"},
-		{"a subkey's secret as SSH key of another person", rules3(strings.Join(other, " "), "zoe "+subSecret.String()), refusal.DuplicateKey, "is listed for sam and for zoe"},
-		{"one secret as SSH key and as OpenPGP key", rules3(strings.Join(other, " "), "sam "+secret.String()), refusal.DuplicateKey, "two wrappings"},
-		{"a comment that looks like a line", rules3("#  openpgp-signer: gus"), refusal.Malformed, "looks like an OpenPGP key"},
-		{"in capitals", rules3(strings.Replace(good, "openpgp", "OpenPGP", 1)), refusal.Malformed, "looks like an OpenPGP key"},
+		{"another fingerprint", signersText(strings.Replace(good, fields[3], other[3], 1)), refusal.Malformed, "the key in it is " + fields[3]},
+		{"a fingerprint in small letters", signersText(strings.Replace(good, fields[3], strings.ToLower(fields[3]), 1)), refusal.Malformed, "names the OpenPGP key"},
+		{"the key number in place of the fingerprint", signersText(strings.Replace(good, fields[3], fields[3][24:], 1)), refusal.Malformed, "names the OpenPGP key"},
+		{"no key", signersText("# openpgp-signer: gus " + fields[3]), refusal.Malformed, "expected principal"},
+		{"another person's subkey", signersText(strings.Replace(good, fields[4], mixed, 1)), refusal.Malformed, "made by another key"},
+		{"a subkey that nobody bound", signersText(strings.Replace(strings.Join(other, " "), other[4], unbound, 1)), refusal.Malformed, "expected a subkey and its binding"},
+		{"an authority", signersText(strings.Replace(good, "gus ", "gus cert-authority ", 1)), refusal.Malformed, "cert-authority"},
+		{"an operator", signersText(strings.Replace(good, "curator", "operator", 1)), refusal.Malformed, "role operator"},
+		{"an unknown option", signersText(strings.Replace(good, "gus ", `gus touch="no" `, 1)), refusal.Malformed, "unknown option"},
+		{"a pattern for a name", signersText(strings.Replace(good, "gus ", "g* ", 1)), refusal.Malformed, "is a pattern"},
+		{"two people with one key", signersText(good, strings.Replace(good, "gus ", "zoe ", 1)), refusal.DuplicateKey, "is listed for gus and for zoe"},
+		{"one secret as SSH key of another person", signersText(strings.Join(other, " "), "zoe "+secret.String()), refusal.DuplicateKey, "is listed for sam and for zoe"},
+		{"a subkey's secret as SSH key of another person", signersText(strings.Join(other, " "), "zoe "+subSecret.String()), refusal.DuplicateKey, "is listed for sam and for zoe"},
+		{"one secret as SSH key and as OpenPGP key", signersText(strings.Join(other, " "), "sam "+secret.String()), refusal.DuplicateKey, "two wrappings"},
+		{"a comment that looks like a line", signersText("#  openpgp-signer: gus"), refusal.Malformed, "looks like an OpenPGP key"},
+		{"in capitals", signersText(strings.Replace(good, "openpgp", "OpenPGP", 1)), refusal.Malformed, "looks like an OpenPGP key"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := ParseSigners("signers", []byte(tt.text))
@@ -422,7 +416,7 @@ func TestOpenPGPLinesThatAreRefused(t *testing.T) {
 // one person.
 func TestOneSecretAndOnePersonCountOnce(t *testing.T) {
 	gus, zoe := pgpKey(t, "gus", pgpConfig()), pgpKey(t, "zoe", pgpConfig())
-	signers := mustParse(t, rules3(line(t, "gus", "", "roles=curator"), pgpLine(t, "gus", gus, Security), pgpLine(t, "zoe", zoe, Curator)))
+	signers := mustParse(t, signersText(line(t, "gus", "", "roles=curator"), pgpLine(t, "gus", gus, Security), pgpLine(t, "zoe", zoe, Curator)))
 	two := Rule{People: 2, Roles: []Role{Security}}
 	both := [][]byte{signAs(t, "gus", NamespaceBench, act), pgpSigned(t, gus, NamespaceBench, act)}
 	if _, err := signers.VerifyQuorum(both, act, NamespaceBench, noon, two); !refusal.Is(err, refusal.TwoPersonRule) {
@@ -437,7 +431,7 @@ func TestOneSecretAndOnePersonCountOnce(t *testing.T) {
 // TestOpenPGPLineMeansNothingToSSHKeygen: strangers use the file with ssh-keygen.
 func TestOpenPGPLineMeansNothingToSSHKeygen(t *testing.T) {
 	k := newSSHKeygen(t)
-	text := rules3(pgpLine(t, "gus", withSubkey(t, "gus", pgpConfig()), Curator), line(t, "alice", "", "roles=curator"))
+	text := signersText(pgpLine(t, "gus", withSubkey(t, "gus", pgpConfig()), Curator), line(t, "alice", "", "roles=curator"))
 	k.write(t, "allowed_signers", []byte(text))
 	k.write(t, "act.sig", signAs(t, "alice", NamespaceCase, act))
 	k.mustRun(t, act, "-Y", "verify", "-f", "allowed_signers", "-I", "alice", "-n", "tallystick-case", "-s", "act.sig")
@@ -473,7 +467,7 @@ func TestOpenPGPKeyOfSmallOrderIsRefused(t *testing.T) {
 	if _, err := NewOpenPGPEntry("gus", nil, export, noon); !refusal.Is(err, refusal.WeakKey) {
 		t.Errorf("registering it: %v", err)
 	}
-	text := rules3(fmt.Sprintf("# openpgp-signer: gus %X %s", fingerprint, base64.StdEncoding.EncodeToString(export)))
+	text := signersText(fmt.Sprintf("# openpgp-signer: gus %X %s", fingerprint, base64.StdEncoding.EncodeToString(export)))
 	if _, err := ParseSigners("signers", []byte(text)); !refusal.Is(err, refusal.WeakKey) {
 		t.Errorf("listing it: %v", err)
 	}

@@ -208,7 +208,7 @@ func TestCertificatesOfSSHKeygen(t *testing.T) {
 	const year = "20260101000000Z:20270101000000Z"
 	signers := signersText(
 		`*@example.org,!root@example.org cert-authority,namespaces="tallystick-case" `+ca+" roles=security",
-		"rita@example.org cert-authority "+rsaCA,
+		"rita@example.org cert-authority "+rsaCA+" roles=curator",
 		line(t, "bob@example.org", "", ""))
 
 	tests := []struct {

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/refusal"
 )
 
@@ -23,7 +24,8 @@ const (
 
 // The header lines.
 const (
-	headerMagic    = "# tallystick-signers v"
+	headerMagic    = "# "
+	headerFormat   = "tallystick-signers/" + format.Version
 	headerVersion  = "# version: "
 	headerPrevious = "# previous: "
 )
@@ -50,11 +52,11 @@ func ParseSigners(name string, data []byte) (*Signers, error) {
 			continue
 		case strings.HasPrefix(line, openPGPPrefix):
 			var e Entry
-			e, err = s.parseOpenPGP(line)
+			e, err = parseOpenPGP(line)
 			e.Line = n + 1
 			s.entries = append(s.entries, e)
 		case line[0] == '#':
-			err = s.checkComment(line)
+			err = checkComment(line)
 		default:
 			var e Entry
 			e, err = parseEntry(line)
@@ -62,7 +64,7 @@ func ParseSigners(name string, data []byte) (*Signers, error) {
 			s.entries = append(s.entries, e)
 		}
 		if err == nil && len(s.entries) > 0 {
-			err = s.checkWorker(s.entries[len(s.entries)-1])
+			err = checkWorker(s.entries[len(s.entries)-1])
 		}
 		if err != nil {
 			return nil, lineError(name, n+1, err)
@@ -80,15 +82,13 @@ func ParseSigners(name string, data []byte) (*Signers, error) {
 	return s, nil
 }
 
-// checkWorker refuses a line that makes somebody a worker under rules that know none,
-// or a worker and something else: whoever has that machine would be the other too.
-func (s *Signers) checkWorker(e Entry) error {
+// checkWorker refuses a line that makes somebody a worker and something else: whoever
+// has that machine would be the other too.
+func checkWorker(e Entry) error {
 	if !slices.Contains(e.Roles, Worker) {
 		return nil
 	}
-	if _, plain := e.Key.Ed25519(); s.rules < WorkerRules {
-		return fmt.Errorf("role %q is not one of curator, security, operator; a file with workers begins with %q", Worker, headerMagic+strconv.Itoa(int(WorkerRules)))
-	} else if len(e.Roles) > 1 || e.Authority || !plain {
+	if _, plain := e.Key.Ed25519(); len(e.Roles) > 1 || e.Authority || !plain {
 		return fmt.Errorf("a worker is an ssh-ed25519 key with the role %s alone", Worker)
 	}
 	return nil
@@ -152,19 +152,12 @@ func checkText(line string) error {
 // parseHeader reads the header and returns how many lines it takes, or the
 // line that is wrong.
 func (s *Signers) parseHeader(lines []string) (int, error) {
-	switch lines[0] {
-	case headerMagic + "1":
-		s.rules = FirstRules
-	case headerMagic + "2":
-		s.rules = SecurityRules
-	case headerMagic + "3":
-		s.rules = OpenPGPRules
-	case headerMagic + "4":
-		s.rules = OperatorRules
-	case headerMagic + "5":
-		s.rules = WorkerRules
-	default:
-		return 1, fmt.Errorf("found %.80q, expected the header, which is %q (or another from v1 to v5) and below it %q in a first version", lines[0], headerMagic+"2", headerVersion+"1")
+	found := strings.TrimPrefix(lines[0], headerMagic)
+	if newer := format.NewerName("it", found, headerFormat); newer != nil {
+		return 1, newer
+	}
+	if lines[0] != headerMagic+headerFormat {
+		return 1, fmt.Errorf("found %.80q, expected the header, which is %q and below it %q in a first version", lines[0], headerMagic+headerFormat, headerVersion+"1")
 	}
 	if len(lines) < 2 || !strings.HasPrefix(lines[1], headerVersion) {
 		return 2, fmt.Errorf("expected %q and a number, such as %q in a first version", headerVersion, headerVersion+"1")
@@ -190,14 +183,14 @@ func (s *Signers) parseHeader(lines []string) (int, error) {
 
 // checkComment refuses a comment that looks like a header, which would tell a
 // reader another version than the parser, or like an OpenPGP key.
-func (s *Signers) checkComment(line string) error {
+func checkComment(line string) error {
 	text := strings.ToLower(strings.TrimLeft(line, "# \t")) // "# # version: 7" fools a reader as well
 	for _, word := range []string{"tallystick-signers", "version:", "previous:"} {
 		if strings.HasPrefix(text, word) {
 			return fmt.Errorf("header line %q in the wrong place", line)
 		}
 	}
-	if s.rules >= OpenPGPRules && strings.HasPrefix(text, "openpgp-signer") {
+	if strings.HasPrefix(text, "openpgp-signer") {
 		return fmt.Errorf("a comment that looks like an OpenPGP key; such a line begins with %q", openPGPPrefix)
 	}
 	return nil
@@ -488,12 +481,8 @@ func (s *Signers) duplicate(first, second Entry, what string) error {
 // ignored. The previous digest is zero in version 1. The result has been
 // parsed again, so it obeys every rule of the format.
 func Compose(version int, previous digest.ID, entries []Entry) ([]byte, error) {
-	rules := SecurityRules
-	for _, e := range entries {
-		rules = max(rules, e.needs())
-	}
 	var b strings.Builder
-	b.WriteString(header(rules, version, previous))
+	b.WriteString(header(version, previous))
 	for _, e := range entries {
 		b.WriteString(e.String() + "\n")
 	}
@@ -503,41 +492,26 @@ func Compose(version int, previous digest.ID, entries []Entry) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// Next returns the file with the header of the version after it, under
-// [SecurityRules] or the newer ones that it is under already, and everything else
+// Next returns the file with the header of the version after it and everything else
 // as it is, comments too, so that whoever signs it next sees what changed and
 // nothing else.
 func (s *Signers) Next() []byte {
-	lines := strings.TrimPrefix(string(s.data), header(s.rules, s.version, s.previous))
-	return []byte(header(max(SecurityRules, s.rules), s.version+1, s.Digest()) + lines)
+	lines := strings.TrimPrefix(string(s.data), header(s.version, s.previous))
+	return []byte(header(s.version+1, s.Digest()) + lines)
 }
 
-// With returns the file with one more line, under the rules that it needs, and
-// everything else as it is.
+// With returns the file with one more line, and everything else as it is.
 func (s *Signers) With(e Entry) ([]byte, error) {
-	rules := max(s.rules, e.needs())
-	lines := strings.TrimPrefix(string(s.data), header(s.rules, s.version, s.previous))
-	data := []byte(header(rules, s.version, s.previous) + lines + e.String() + "\n")
+	data := append(s.Bytes(), e.String()+"\n"...)
 	if _, err := ParseSigners(s.name, data); err != nil {
 		return nil, err
 	}
 	return data, nil
 }
 
-// needs are the oldest rules that a file with the line can be under.
-func (e Entry) needs() Rules {
-	switch {
-	case slices.Contains(e.Roles, Worker):
-		return WorkerRules
-	case e.Key.pgp != nil:
-		return OpenPGPRules
-	}
-	return SecurityRules
-}
-
 // header is the beginning of a version of the file; it has no other spelling.
-func header(rules Rules, version int, previous digest.ID) string {
-	text := fmt.Sprintf("%s%d\n%s%d\n", headerMagic, rules, headerVersion, version)
+func header(version int, previous digest.ID) string {
+	text := fmt.Sprintf("%s%s\n%s%d\n", headerMagic, headerFormat, headerVersion, version)
 	if version > 1 {
 		text += fmt.Sprintf("%s%s\n", headerPrevious, previous)
 	}

@@ -21,7 +21,7 @@ import (
 
 func TestParseSignersReadsEveryField(t *testing.T) {
 	ca := testKey(t, "authority").Public().String()
-	text := "# tallystick-signers v1\n# version: 7\n# previous: sha256:" + strings.Repeat("ab", 32) + "\n" +
+	text := "# tallystick-signers/1-draft\n# version: 7\n# previous: sha256:" + strings.Repeat("ab", 32) + "\n" +
 		"\n# people\n" +
 		line(t, "alice", `namespaces="tallystick-*",valid-after="20260101Z",valid-before="20261231235959Z"`, "roles=curator,security laptop of alice") + "\n" +
 		"*@example.org,!root@example.org\tcert-authority,namespaces=\"tallystick-case\"   " + ca + "\troles=operator\n"
@@ -57,7 +57,7 @@ func TestParseSignersRefuses(t *testing.T) {
 	alice := line(t, "alice", "", "")
 	aliceKey := testKey(t, "alice").Public().String()
 	bobKey := testKey(t, "bob").Public().String()
-	v2 := "# tallystick-signers v1\n# version: 2\n"
+	v2 := "# tallystick-signers/1-draft\n# version: 2\n"
 
 	tests := []struct {
 		name    string
@@ -67,14 +67,15 @@ func TestParseSignersRefuses(t *testing.T) {
 	}{
 		{"an empty file", "", refusal.Malformed, "the last line has no newline"},
 		{"a file without header", alice + "\n", refusal.Malformed, "signers line 1: found"},
-		{"only the first header line", "# tallystick-signers v1\n", refusal.Malformed, `signers line 2: expected "# version: "`},
-		{"a file of ssh-keygen alone", alice + "\n", refusal.Malformed, `expected the header, which is "# tallystick-signers v2" (or another from v1 to v5) and below it "# version: 1"`},
-		{"rules that nobody knows", "# tallystick-signers v6\n# version: 1\n", refusal.Malformed, "signers line 1"},
-		{"a hidden header under newer rules", "# tallystick-signers v2\n# version: 1\n# # version: 7\n" + alice + "\n", refusal.Malformed, "in the wrong place"},
-		{"version 0", "# tallystick-signers v1\n# version: 0\n", refusal.Malformed, `version "0"`},
-		{"version 01", "# tallystick-signers v1\n# version: 01\n", refusal.Malformed, `version "01"`},
-		{"version +1", "# tallystick-signers v1\n# version: +1\n", refusal.Malformed, `version "+1"`},
-		{"a huge version", "# tallystick-signers v1\n# version: 2147483648\n", refusal.Malformed, "2147483647"},
+		{"only the first header line", "# tallystick-signers/1-draft\n", refusal.Malformed, `signers line 2: expected "# version: "`},
+		{"a file of ssh-keygen alone", alice + "\n", refusal.Malformed, `expected the header, which is "# tallystick-signers/1-draft" and below it "# version: 1"`},
+		{"a newer format", "# tallystick-signers/2\n# version: 1\n", refusal.NewerFormat, "signers line 1: it was written in format tallystick-signers/2 by a newer tally; this one reads 1-draft"},
+		{"another header", "# tallystick-signers v6\n# version: 1\n", refusal.Malformed, "signers line 1"},
+		{"a hidden header", "# tallystick-signers/1-draft\n# version: 1\n# # version: 7\n" + alice + "\n", refusal.Malformed, "in the wrong place"},
+		{"version 0", "# tallystick-signers/1-draft\n# version: 0\n", refusal.Malformed, `version "0"`},
+		{"version 01", "# tallystick-signers/1-draft\n# version: 01\n", refusal.Malformed, `version "01"`},
+		{"version +1", "# tallystick-signers/1-draft\n# version: +1\n", refusal.Malformed, `version "+1"`},
+		{"a huge version", "# tallystick-signers/1-draft\n# version: 2147483648\n", refusal.Malformed, "2147483647"},
 		{"version 2 without previous", v2 + alice + "\n", refusal.Malformed, "signers line 3: expected \"# previous: \" and the digest of version 1"},
 		{"version 2 that ends early", v2, refusal.Malformed, "signers line 3"},
 		{"a short digest", v2 + "# previous: sha256:abcd\n", refusal.Malformed, "signers line 3: digest of version 1"},
@@ -194,7 +195,7 @@ func TestComposeWritesWhatParseReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "# tallystick-signers v2\n# version: 3\n# previous: " + digest.IDOf([]byte("version 2")).String() + "\n" +
+	want := "# tallystick-signers/1-draft\n# version: 3\n# previous: " + digest.IDOf([]byte("version 2")).String() + "\n" +
 		"alice " + entries[0].Key.String() + " roles=curator,operator laptop\n" +
 		`*@example.org cert-authority,namespaces="tallystick-*,!tallystick-signers",valid-after="20260512120000Z",valid-before="20260512130000Z" ` + entries[1].Key.String() + "\n"
 	if string(data) != want {

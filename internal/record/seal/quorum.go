@@ -50,7 +50,7 @@ func (s *Signers) VerifyQuorum(sigs [][]byte, message []byte, ns Namespace, at t
 		people = addPerson(people, sig)
 	}
 
-	counted := slices.DeleteFunc(slices.Clone(people), func(sig Signature) bool { return !s.counts(sig.roles, rule.Of) })
+	counted := slices.DeleteFunc(slices.Clone(people), func(sig Signature) bool { return !counts(sig.roles, rule.Of) })
 	if len(counted) < rule.People {
 		return nil, refusal.Newf(refusal.TwoPersonRule, "%s, needs %s", signedBy(people), s.needs(ns, at, rule)).
 			WithHint(`each missing person signs with "ssh-keygen -Y sign -n %s -f KEY FILE"`, ns)
@@ -67,13 +67,10 @@ func (s *Signers) VerifyQuorum(sigs [][]byte, message []byte, ns Namespace, at t
 // counts reports whether somebody with these roles is one of the people that a
 // rule asks for. A key that is an operator's and nothing else lies on a machine
 // for programs to use: whoever has that machine is not a second person. Nor is
-// somebody whom the file gives no role at all, since [SecurityRules].
-func (s *Signers) counts(roles []Role, of Role) bool {
-	switch {
-	case of != "":
+// somebody whom the file gives no role at all.
+func counts(roles []Role, of Role) bool {
+	if of != "" {
 		return slices.Contains(roles, of)
-	case s.rules == FirstRules:
-		return len(roles) != 1 || roles[0] != Operator
 	}
 	return slices.Contains(roles, Curator) || slices.Contains(roles, Security)
 }
@@ -117,7 +114,7 @@ func (s *Signers) needs(ns Namespace, at time.Time, rule Rule) string {
 func (s *Signers) Candidates(ns Namespace, at time.Time, role Role) []string {
 	var names []string
 	for _, e := range s.entries {
-		if !e.allows(ns) || !e.ValidAt(at) || !s.counts(e.Roles, role) {
+		if !e.allows(ns) || !e.ValidAt(at) || !counts(e.Roles, role) {
 			continue
 		}
 		name := e.Principals
@@ -142,15 +139,9 @@ func listNames(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// succession is what it takes to put a file in the place of another: two people
-// and, under [SecurityRules], the security role. The rules are those of the new
-// file, so a change to the newer ones is made by the newer ones.
-func succession(next *Signers) Rule {
-	if next.rules == FirstRules {
-		return Rule{People: 2}
-	}
-	return Rule{People: 2, Roles: []Role{Security}}
-}
+// succession is what it takes to put a file in the place of another: two people,
+// one of whom holds the security role.
+var succession = Rule{People: 2, Roles: []Role{Security}}
 
 // Root reads version 1 of a signers file and compares it with the digest that
 // the ledger's first entry or the person pinned.
@@ -180,10 +171,6 @@ func ParseNext(prev *Signers, next []byte) (*Signers, error) {
 		return nil, refusal.Newf(refusal.SignersChainBroken, "%s: version %d cannot follow version %d", prev.name, s.version, prev.version).
 			WithHint("versions follow one another without gaps, so that each is signed by people of the one before")
 	}
-	if s.rules < prev.rules {
-		return nil, refusal.Newf(refusal.SignersChainBroken, "%s: version %d is under rules %d, version %d before it under rules %d", prev.name, s.version, s.rules, prev.version, prev.rules).
-			WithHint("rules only ever become newer; begin the file with %q", headerMagic+fmt.Sprint(prev.rules))
-	}
 	if s.previous != prev.Digest() {
 		return nil, refusal.Newf(refusal.SignersChainBroken, "%s: version %d follows %s, version %d is %s", prev.name, s.version, s.previous, prev.version, prev.Digest())
 	}
@@ -192,22 +179,17 @@ func ParseNext(prev *Signers, next []byte) (*Signers, error) {
 
 // Extend reads the next version of a signers file, which two people of the
 // version before must have signed as it is, in [NamespaceSigners]. The people
-// it names itself do not count. A file with a lone operator is different, since
-// [OperatorRules]: it is changed by that operator, and only to another key.
+// it names itself do not count. A file with a lone operator is different: it is
+// changed by that operator, and only to another key.
 func Extend(prev *Signers, next []byte, sigs [][]byte, at time.Time) (*Signers, error) {
 	s, err := ParseNext(prev, next)
 	if err != nil {
 		return nil, err
 	}
-	if _, lone := prev.LoneOperator(); lone && s.rules >= OperatorRules {
+	if _, lone := prev.LoneOperator(); lone {
 		return s, s.succeedsAlone(prev, sigs, at)
 	}
-	rule := succession(s)
-	// People are counted by the newer rules too: two without a role must not
-	// appoint themselves on the way there.
-	judge := *prev
-	judge.rules = s.rules
-	if _, err := judge.VerifyQuorum(sigs, next, NamespaceSigners, at, rule); err != nil {
+	if _, err := prev.VerifyQuorum(sigs, next, NamespaceSigners, at, succession); err != nil {
 		return nil, fmt.Errorf("%s version %d: %w", prev.name, s.version, err)
 	}
 	return s, s.canChange(prev.name)
@@ -218,12 +200,11 @@ func (s *Signers) canChange(name string) error {
 	if s.HasAuthority() {
 		return nil
 	}
-	rule := succession(s)
-	if n := len(s.people("")); n < rule.People {
+	if n := len(s.people("")); n < succession.People {
 		return refusal.Newf(refusal.SignersChainBroken, "%s: too few people count in version %d (%d), so nobody could ever change it again", name, s.version, n).
 			WithHint("keep at least two people in the file who are curators or hold the security role")
 	}
-	for _, role := range rule.Roles {
+	for _, role := range succession.Roles {
 		if len(s.people(role)) == 0 {
 			return refusal.Newf(refusal.SignersChainBroken, "%s: version %d gives nobody the role %s, and could never be changed again", name, s.version, role).
 				WithHint("give the role %s to one of the people", role)
@@ -243,7 +224,7 @@ func (s *Signers) HasAuthority() bool {
 func (s *Signers) people(role Role) []string {
 	var names []string
 	for _, e := range s.entries {
-		if !e.Authority && s.counts(e.Roles, role) && !slices.Contains(names, e.Principals) {
+		if !e.Authority && counts(e.Roles, role) && !slices.Contains(names, e.Principals) {
 			names = append(names, e.Principals)
 		}
 	}

@@ -71,7 +71,7 @@ const (
 	Curator  Role = "curator"
 	Security Role = "security"
 	Operator Role = "operator"
-	Worker   Role = "worker" // a machine of a fleet; since [WorkerRules]
+	Worker   Role = "worker" // a machine of a fleet
 )
 
 // parseRoles reads the value of roles=.

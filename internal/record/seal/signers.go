@@ -21,7 +21,6 @@ import (
 type Signers struct {
 	name     string
 	data     []byte
-	rules    Rules
 	version  int
 	previous digest.ID
 	entries  []Entry
@@ -40,32 +39,6 @@ type Entry struct {
 	Roles       []Role
 	Comment     string // what else stands after the key
 }
-
-// Rules are the rules by which people are counted, named in the first line of
-// the file. A file is under the rules that it names for ever, so what was
-// signed under older ones still verifies.
-type Rules int
-
-// The rules so far.
-const (
-	// FirstRules count everybody who is not only an operator, and let any two
-	// of them change the file.
-	FirstRules Rules = 1
-	// SecurityRules count people who are curators or hold the security role,
-	// and let two of them change the file of whom one holds the latter.
-	SecurityRules Rules = 2
-	// OpenPGPRules are SecurityRules, and people may have OpenPGP keys too.
-	OpenPGPRules Rules = 3
-	// OperatorRules are OpenPGPRules, and an operator who is alone in the file may
-	// change their own key.
-	OperatorRules Rules = 4
-	// WorkerRules are OperatorRules, and machines of a fleet may be listed, as
-	// workers and nothing else.
-	WorkerRules Rules = 5
-)
-
-// Rules are those that the file is under.
-func (s *Signers) Rules() Rules { return s.rules }
 
 // Version is the number in the header.
 func (s *Signers) Version() int { return s.version }

@@ -30,7 +30,7 @@ func (s *Signers) WithOperatorKey(key PublicKey) ([]byte, error) {
 		return nil, refusal.Newf(refusal.SignersChainBroken, "%s names more than one operator: two of its people sign the next version", s.title())
 	}
 	e.Key = key
-	data := []byte(header(max(OperatorRules, s.rules), s.version+1, s.Digest()) + e.String() + "\n")
+	data := []byte(header(s.version+1, s.Digest()) + e.String() + "\n")
 	_, err := ParseNext(s, data)
 	return data, err
 }

@@ -89,7 +89,7 @@ func TestNobodyElseChangesTheKeyOfALoneOperator(t *testing.T) {
 		{"to another person", edited(bobs, line("bob", "mallory", "operator")), []string{"alice", "bob"}, refusal.SignersChainBroken},
 		{"with a person beside", edited(bobs, bobs+line("carol", "carol", "curator")), []string{"alice", "bob"}, refusal.SignersChainBroken},
 		{"with another role", edited(bobs, line("bob", "olga", "operator,security")), []string{"alice", "bob"}, refusal.SignersChainBroken},
-		{"under older rules", edited("signers v4", "signers v3"), []string{"alice", "bob"}, refusal.SignerUnknown},
+		{"in a newer format", edited("signers/1-draft", "signers/2"), []string{"alice", "bob"}, refusal.NewerFormat},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var sigs [][]byte
@@ -110,7 +110,7 @@ func TestNobodyElseChangesTheKeyOfALoneOperator(t *testing.T) {
 // signature.
 func TestPeopleAreNotReplacedByALoneOperator(t *testing.T) {
 	people := team(t)
-	next := []byte(header(OperatorRules, people.Version()+1, people.Digest()) + "bob " + testKey(t, "bob").Public().String() + " roles=operator\n")
+	next := []byte(header(people.Version()+1, people.Digest()) + "bob " + testKey(t, "bob").Public().String() + " roles=operator\n")
 	_, err := Extend(people, next, [][]byte{signAs(t, "bob", NamespaceSigners, next), signAs(t, "bob", NamespaceSigners, next)}, noon)
 	refused(t, err, refusal.TwoPersonRule, "")
 	// Not even by two people: nobody could change it again.

@@ -479,7 +479,7 @@ func deepNote(n int) string {
 // be read again. What is sealed cannot be taken back.
 func FuzzWhatIsAcceptedVerifies(f *testing.F) {
 	f.Add(string(evidence.NoteKind), []byte(deepNote(64)))
-	f.Add(string(evidence.NoteKind), []byte(`{"kind":"note","time":"x","v":1}`))
+	f.Add(string(evidence.NoteKind), []byte(`{"kind":"note","time":"x","v":"1-draft"}`))
 	f.Add(string(evidence.IntegrityEventKind), []byte(`{"name":"x","severity":"warn","detail":"d","data":{"a":[1,2.50,"\u00e9"]}}`))
 	f.Add(string(evidence.ApplyBlockedKind), []byte(`{"class":"c","tier":"gold"}`))
 	f.Add(string(evidence.CaseStartedKind), []byte(`{"attempt":"a","case_id":"c","repeat":1,"execution":1}`))
@@ -510,7 +510,7 @@ func TestSubmitRefusesWhatWouldBreakTheLedger(t *testing.T) {
 		{"no object", evidence.NoteKind, "[]", refusal.Malformed},
 		{"nothing", evidence.NoteKind, "", refusal.Malformed},
 		{"unknown kind", "novelty", "{}", refusal.UnknownKind},
-		{"a kind that ends the envelope", `note","v":1}`, "{}", refusal.UnknownKind},
+		{"a kind that ends the envelope", `note","v":"1-draft"}`, "{}", refusal.UnknownKind},
 		{"second genesis", evidence.LedgerOpened, "{}", refusal.Malformed},
 		{"too large", evidence.NoteKind, `{"x":"` + strings.Repeat("x", evidence.MaxEntryBytes) + `"}`, refusal.TooLarge},
 		{"too deep for its envelope", evidence.NoteKind, deepNote(64), refusal.Malformed},
@@ -543,7 +543,7 @@ func TestSubmitRefusesWhatWouldBreakTheLedger(t *testing.T) {
 	if _, err := cfg.Verify(o); err != nil {
 		t.Fatal(err)
 	}
-	if want := `{"body":{"a":2,"b":1},"kind":"note","manual":true,"time":"2026-05-12T14:00:00.000Z","v":1}`; raw != want {
+	if want := `{"body":{"a":2,"b":1},"kind":"note","manual":true,"time":"2026-05-12T14:00:00.000Z","v":"1-draft"}`; raw != want {
 		t.Errorf("got  %s\nwant %s", raw, want)
 	}
 }

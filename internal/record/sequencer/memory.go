@@ -67,8 +67,8 @@ func (c *Config) rememberPlace() error {
 const maxPlace = 1 << 16
 
 // LayHere reports whether this machine remembers that the ledger lay in its
-// folder. A memory that does not say where, as older programs left it, counts as
-// one of here.
+// folder. A memory that does not say where, as a crash right after the first entry
+// leaves it, counts as one of here.
 func (p Place) LayHere(origin string) (bool, error) {
 	known, err := Remembered(p.FS, p.StateDir, origin)
 	if known == nil || err != nil {

@@ -70,7 +70,7 @@ func TestNetworkChild(t *testing.T) {
 		c, err := net.Dial("udp", "127.0.0.1:9")
 		t.Fatalf("still alive after %v, %v", c, err)
 	case "verify":
-		golden := filepath.Join("..", "ledger", "testdata", "v1")
+		golden := filepath.Join("..", "ledger", "testdata", "1-draft")
 		signers, err := os.ReadFile(filepath.Join(golden, "signers"))
 		if err != nil {
 			t.Fatal(err)

@@ -8,15 +8,20 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/refusal"
 )
 
 // packHeader begins every pack; docs/formats/evidence.md describes what
 // follows it.
-const packHeader = "tallystick-pack/v1\n"
+const (
+	packFormat = "tallystick-pack/" + format.Version
+	packHeader = packFormat + "\n"
+)
 
 // packRecordHeader is the length of what stands before each piece: its digest
 // and its length.
@@ -238,6 +243,10 @@ func ScanPack(fsys FS, name string, visit func(digest.Content, PieceAt) error) e
 	if string(head) != packHeader {
 		if info.Size() < int64(len(packHeader)) && packHeader[:info.Size()] == string(head[:info.Size()]) {
 			return nil // torn before the first piece
+		}
+		first, _, _ := strings.Cut(string(head), "\n")
+		if newer := format.NewerName(name, first, packFormat); newer != nil {
+			return newer
 		}
 		return refusal.Newf(refusal.Malformed, "%s does not begin as a pack does", name)
 	}

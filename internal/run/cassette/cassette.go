@@ -26,12 +26,13 @@ import (
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/wire"
 )
 
-// Format is the version that this package reads and writes.
-const Format = "tallystick-cassette/v1"
+// Format names the format of a cassette.
+const Format = "tallystick-cassette/" + format.Version
 
 // A Provenance says how the interactions came to be.
 type Provenance string

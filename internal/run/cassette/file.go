@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/klauspost/compress/zstd"
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/format"
 	"tallystick/internal/run/wire"
 )
 
@@ -148,19 +148,19 @@ func parseLines(lines []byte, l Limits) (*Cassette, error) {
 	return c, nil
 }
 
-// parse looks at the format before anything else, since another version may
+// parse looks at the format before anything else, since a newer one may
 // have other fields.
 func (h *Header) parse(line []byte) error {
 	n, err := wire.ParseNode(line)
 	if err != nil {
 		return err
 	}
-	switch format := n.Str("format"); {
-	case format == Format:
-	case strings.HasPrefix(format, "tallystick-cassette/"):
-		return malformed("this is a cassette of another version: %.60q, this program reads %s", format, Format)
-	default:
-		return malformed("this is not a cassette: found format %.60q, expected %s", format, Format)
+	found := n.Str("format")
+	if newer := format.NewerName("the cassette", found, Format); newer != nil {
+		return newer
+	}
+	if found != Format {
+		return malformed("this is not a cassette: found format %.60q, expected %s", found, Format)
 	}
 	return canon.UnmarshalCanonical(line, h)
 }

@@ -13,7 +13,7 @@ func (e *Extractor) count(s *Source) (Value, error) {
 			return Value{}, err
 		}
 	}
-	if isToolEvent(e.spec.Event) && !s.Calls().OnlyExecuted() {
+	if isToolEvent(e.spec.Event) {
 		return e.countCalls(s)
 	}
 	var n int64
@@ -28,7 +28,7 @@ func (e *Extractor) count(s *Source) (Value, error) {
 		if p, ok := ev.Payload.(*trajectory.PolicyDecision); ok && e.spec.Verdict != "" && p.Verdict != e.spec.Verdict {
 			continue
 		}
-		if e.spec.Turn == nil && isSeed(s, &ev) {
+		if e.spec.Turn == nil && isSeed(&ev) {
 			continue
 		}
 		if subject, _ := ev.Payload.Subject(); isOfFolder(ev.Type) {
@@ -44,8 +44,8 @@ func (e *Extractor) count(s *Source) (Value, error) {
 
 // isSeed reports whether an event is a memory entry that the case gave the agent
 // before the first turn. The agent wrote nothing there.
-func isSeed(s *Source, ev *trajectory.Event) bool {
-	return ev.Type == trajectory.MemoryWrittenType && ev.Turn == 0 && !s.Calls().OnlyExecuted()
+func isSeed(ev *trajectory.Event) bool {
+	return ev.Type == trajectory.MemoryWrittenType && ev.Turn == 0
 }
 
 // isNamed reports whether events of the type have a name for [Spec.Name].

@@ -190,47 +190,15 @@ func (e *Extractor) memory(s *Source) (Value, error) {
 }
 
 // tools lists the calls that were made or may have been, or all that were
-// proposed. In a run of the first format those are events of their own. That there were none
-// is a list without entries and not "nothing": the trajectory has them all.
+// proposed. That there were none is a list without entries and not "nothing": the trajectory has them all.
 func (e *Extractor) tools(s *Source) (Value, error) {
-	v := Value{Found: true, Kind: CallsValue, Calls: []Call{}}
 	if e.spec.Turn != nil {
 		if missing, ok := reached(s, *e.spec.Turn); !ok {
 			return missing, nil
 		}
 	}
-	if !s.Calls().OnlyExecuted() {
-		picked, span := e.pickAsked(s)
-		return s.callsOf(picked, span, e.spec.Event != trajectory.ToolProposedType), nil
-	}
-	proposed := e.spec.Event == trajectory.ToolProposedType
-	for ev := range s.Trajectory.Events() {
-		name, args := "", (*trajectory.Args)(nil)
-		switch p := ev.Payload.(type) {
-		case *trajectory.ToolProposed:
-			if proposed {
-				name, args = p.Name, &p.Args
-			}
-		case *trajectory.ToolExecuted:
-			if !proposed {
-				name, args = p.Name, &p.Args
-			}
-		}
-		if args == nil || e.spec.Turn != nil && ev.Turn != *e.spec.Turn || e.spec.Name != "" && name != e.spec.Name {
-			continue
-		}
-		c := Call{Turn: ev.Turn, Name: name}
-		var raw reading
-		c.Args, raw, c.Problem = s.args(name, ev.Seq, args)
-		c.Raw, c.Redacted = raw.text, raw.redacted
-		if proposed && refusal.Is(c.Problem, refusal.NotFound) {
-			// Of a call that was not made, long arguments are not kept.
-			c.Problem, c.Raw = nil, "arguments that are too long to be kept"
-		}
-		v.Redacted = v.Redacted || raw.redacted
-		v.Calls = append(v.Calls, c)
-	}
-	return v, nil
+	picked, span := e.pickAsked(s)
+	return s.callsOf(picked, span, e.spec.Event != trajectory.ToolProposedType), nil
 }
 
 // verdict is what the policy said. Decisions that differ are no verdict unless

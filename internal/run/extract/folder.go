@@ -17,12 +17,7 @@ func isOfFolder(t trajectory.Type) bool {
 // not there, if nobody would have written them.
 func (s *Source) folderSeen() error {
 	for ev := range s.Trajectory.Events() {
-		p, ok := ev.Payload.(*trajectory.RunStarted)
-		switch {
-		case ok && p.Format == trajectory.FormatV1:
-			return refusal.Newf(refusal.NotFound, "a trajectory in format v1 does not tell what became of the working folder").
-				WithHint("run the case again")
-		case ok && p.Vantage == trajectory.SeenAnswers:
+		if p, ok := ev.Payload.(*trajectory.RunStarted); ok && p.Vantage == trajectory.SeenAnswers {
 			return refusal.Newf(refusal.NotFound, "the agent works elsewhere: only its answers are seen, and not its files").
 				WithHint("drive it as a command, or leave the check out")
 		}

@@ -106,23 +106,13 @@ func (s *Source) read(what string, c *trajectory.Content) (reading, error) {
 	case err == nil && !utf8.Valid(whole):
 		return reading{problem: what + " is not UTF-8 text"}, nil
 	case err == nil:
-		return reading{text: string(whole), redacted: c.Redacted && !s.namesSecrets()}, nil
+		return reading{text: string(whole), redacted: c.Redacted}, nil
 	case !c.Redacted || !refusal.Is(err, refusal.NotFound):
 		return reading{}, err
 	case c.Truncated:
 		return reading{problem: what + " held secrets and is too long to be kept without them"}, nil
 	}
 	return reading{text: c.Head, redacted: true}, nil
-}
-
-// namesSecrets reports whether the digest of a redacted text is that of the text
-// with its secrets, as in the first format. Later ones name what is left.
-func (s *Source) namesSecrets() bool {
-	for e := range s.Trajectory.Events() {
-		run, ok := e.Payload.(*trajectory.RunStarted)
-		return ok && run.Format == trajectory.FormatV1
-	}
-	return false
 }
 
 // whole gives the bytes that have a digest.
@@ -158,7 +148,7 @@ func (s *Source) args(tool string, seq int, a *trajectory.Args) (args canon.RawM
 		data, err := s.whole(what(), a.Digest)
 		switch {
 		case err == nil:
-			raw.redacted = a.Redacted && !s.namesSecrets()
+			raw.redacted = a.Redacted
 			return data, raw, canon.Validate(data)
 		case !a.Redacted || !refusal.Is(err, refusal.NotFound):
 			return nil, raw, err

@@ -273,7 +273,7 @@ func (v *Value) Asked() [][]Call {
 // it would take those that were for all of them.
 func (s *Source) CanSee(expression string) error {
 	view := s.Calls()
-	if view.Unseen == "" || view.OnlyExecuted() || !strings.Contains(expression, "tool_") {
+	if view.Unseen == "" || !strings.Contains(expression, "tool_") {
 		return nil
 	}
 	return refusal.Newf(refusal.NotFound, "the expression asks about tool calls, and not all were seen: %s", view.Unseen)

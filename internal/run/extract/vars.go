@@ -136,7 +136,7 @@ type stage struct {
 	over    []any
 	run     map[string]any
 	counts  map[string]int64
-	calls   map[int]trajectory.Vantage // by the event that stands for a call; nil in the first format
+	calls   map[int]trajectory.Vantage // by the event that stands for a call
 }
 
 type remembered struct {
@@ -145,28 +145,20 @@ type remembered struct {
 }
 
 func (s *Source) newStage() *stage {
-	st := &stage{memory: map[string]any{}, byID: map[string]int{}, context: map[string]any{}, over: []any{}, run: map[string]any{}, counts: map[string]int64{}}
+	st := &stage{memory: map[string]any{}, byID: map[string]int{}, context: map[string]any{}, over: []any{}, run: map[string]any{}, counts: map[string]int64{}, calls: map[int]trajectory.Vantage{}}
 	for _, t := range tiers() {
 		st.memory[string(t)] = map[string]any{}
 	}
 	for _, name := range []string{"turn", "tokens", "cost_microdollars", "model_calls", "tool_calls", "tool_calls_executed", "tool_calls_reported", "tool_calls_proposed", "denials", "escalations", "violations"} {
 		st.counts[name] = 0
 	}
-	if view := s.Calls(); !view.OnlyExecuted() {
-		st.calls = map[int]trajectory.Vantage{}
-		for i := range view.Calls {
-			if c := &view.Calls[i]; !c.Stopped {
-				st.calls[c.Seq] = c.Vantage
-			}
+	view := s.Calls()
+	for i := range view.Calls {
+		if c := &view.Calls[i]; !c.Stopped {
+			st.calls[c.Seq] = c.Vantage
 		}
 	}
 	return st
-}
-
-// call counts a tool call, for expressions.
-func (st *stage) call(v trajectory.Vantage) {
-	st.counts["tool_calls"]++
-	st.counts["tool_calls_"+string(v)]++
 }
 
 func (st *stage) vars(events []any) map[string]any {
@@ -184,7 +176,8 @@ func (st *stage) apply(s *Source, ev *trajectory.Event) error {
 		st.counts["cost_microdollars"] += microUSD
 	}
 	if v, ok := st.calls[ev.Seq]; ok {
-		st.call(v)
+		st.counts["tool_calls"]++
+		st.counts["tool_calls_"+string(v)]++
 	}
 	switch p := ev.Payload.(type) {
 	case *trajectory.TurnStarted:
@@ -204,10 +197,6 @@ func (st *stage) apply(s *Source, ev *trajectory.Event) error {
 		st.compile(ev.Turn, p)
 	case *trajectory.ModelCallCompleted:
 		st.counts["model_calls"]++
-	case *trajectory.ToolExecuted:
-		if st.calls == nil {
-			st.call(trajectory.Executed)
-		}
 	case *trajectory.PolicyDecision:
 		switch p.Verdict {
 		case policy.Deny:

@@ -23,7 +23,7 @@ func BenchmarkModelCall(b *testing.B) {
 	}
 	// The conversation of an agent that has been at it for a while: 16 KB.
 	long := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("All work and no play. ", 750) + `"}]}`
-	longTape, err := tape.FromYAML("long.yaml", []byte("format: tallystick-cassette/v1\ninteractions:\n  - model: {api: openai.chat, request: "+long+", reply: {message: {text: ok}}}\n"))
+	longTape, err := tape.FromYAML("long.yaml", []byte("format: tallystick-cassette/1-draft\ninteractions:\n  - model: {api: openai.chat, request: "+long+", reply: {message: {text: ok}}}\n"))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -273,7 +273,7 @@ func unheard(t testing.TB) (*Gateway, *session.Session) {
 	return c.Gateway, c.session
 }
 
-const helloTape = `format: tallystick-cassette/v1
+const helloTape = `format: tallystick-cassette/1-draft
 interactions:
   - model: {api: openai.chat, request: ` + chatHello + `, reply: {message: {text: hello}}}
   - model: {api: openai.responses, request: ` + responsesHello + `, reply: {message: {text: hello}}}

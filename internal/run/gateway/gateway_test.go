@@ -260,7 +260,7 @@ func TestALimitStopsTheAgent(t *testing.T) {
 
 func TestManyAtOnceGetTheirOwnReplies(t *testing.T) {
 	var tape bytes.Buffer
-	tape.WriteString("format: tallystick-cassette/v1\ninteractions:\n")
+	tape.WriteString("format: tallystick-cassette/1-draft\ninteractions:\n")
 	request := func(i int) string { return fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"%d"}]}`, i) }
 	const n = 100
 	for i := range n {

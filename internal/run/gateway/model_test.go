@@ -154,7 +154,7 @@ func TestAMissStopsTheCaseWithAnErrorThatNoSDKRetries(t *testing.T) {
 // A near miss must not be answered with what is recorded: asking a little
 // beside it would read the whole cassette out.
 func TestAMissQuotesNothingRecorded(t *testing.T) {
-	tape := `format: tallystick-cassette/v1
+	tape := `format: tallystick-cassette/1-draft
 interactions:
   - model: {api: openai.chat, request: {model: m, messages: [{role: user, content: the recorded words}]}, reply: {message: {text: hi}}}
   - tool: {name: look, arguments: {q: the recorded words}, result: 1}
@@ -172,7 +172,7 @@ interactions:
 	}
 }
 
-const emptyTape = `format: tallystick-cassette/v1
+const emptyTape = `format: tallystick-cassette/1-draft
 interactions:
   - tool: {name: nothing, result: nothing}
 `
@@ -200,7 +200,7 @@ func readFailure(t testing.TB, protocol, body string) (kind, message string) {
 }
 
 func TestARecordedErrorGoesOutAsItWas(t *testing.T) {
-	c := newCase(t, caseOptions{cassette: []byte(`format: tallystick-cassette/v1
+	c := newCase(t, caseOptions{cassette: []byte(`format: tallystick-cassette/1-draft
 interactions:
   - model:
       api: openai.chat
@@ -227,7 +227,7 @@ interactions:
 }
 
 func TestAStreamThatBrokeOffIsNoBody(t *testing.T) {
-	tape := `format: tallystick-cassette/v1
+	tape := `format: tallystick-cassette/1-draft
 interactions:
   - model:
       api: openai.chat
@@ -265,7 +265,7 @@ func TestTheTokenDoesNotGoOnToTheModel(t *testing.T) {
 	request := func(key string) string {
 		return `{"model":"gpt-4o","messages":[{"role":"user","content":"My environment: OPENAI_API_KEY is ` + key + `."}]}`
 	}
-	c := newCase(t, caseOptions{cassette: []byte("format: tallystick-cassette/v1\ninteractions:\n  - model:\n      api: openai.chat\n      request: " + request(other) + "\n      reply: {message: {text: ok}}\n")})
+	c := newCase(t, caseOptions{cassette: []byte("format: tallystick-cassette/1-draft\ninteractions:\n  - model:\n      api: openai.chat\n      request: " + request(other) + "\n      reply: {message: {text: ok}}\n")})
 	if got := c.send(t, "POST", "/v1/chat/completions", request(token)); got.status != 200 {
 		t.Errorf("got %d %s", got.status, got.body)
 	}

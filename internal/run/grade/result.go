@@ -8,6 +8,7 @@ import (
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/bench"
 	"tallystick/internal/run/extract"
@@ -136,9 +137,6 @@ func (r *Result) EvidenceScore(reg bench.Registration, costMicroUSD int64, took 
 	return s, s.Validate()
 }
 
-// DocumentVersion is the version of the grading document.
-const DocumentVersion = 1
-
 // Document is the canonical JSON of a result, for the evidence.
 func Document(r *Result) ([]byte, error) {
 	type document struct {
@@ -149,9 +147,9 @@ func Document(r *Result) ([]byte, error) {
 		Passed        *bool              `json:"passed,omitempty"`
 		Score         *float64           `json:"score,omitempty"`
 		Unscored      string             `json:"unscored,omitempty"`
-		Version       int                `json:"v"`
+		Version       string             `json:"v"`
 	}
-	d := document{Version: DocumentVersion, Unscored: r.Unscored, Breakdown: r.Breakdown, FailureModes: r.FailureModes, JudgedByModel: r.JudgedByModel, Checks: r.Details}
+	d := document{Version: format.Version, Unscored: r.Unscored, Breakdown: r.Breakdown, FailureModes: r.FailureModes, JudgedByModel: r.JudgedByModel, Checks: r.Details}
 	if r.Unscored == "" {
 		d.Passed, d.Score = &r.Passed, &r.Score
 	}

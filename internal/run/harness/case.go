@@ -11,6 +11,7 @@ import (
 
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
 	"tallystick/internal/run/agent"
@@ -326,7 +327,7 @@ func (r *run) gather(g *Graded) error {
 }
 
 func (r *run) gatherTexts(g *Graded) {
-	g.Files = evidence.CaseFiles{Version: evidence.CaseFilesVersion, HeldOut: r.c.HeldOut}
+	g.Files = evidence.CaseFiles{Version: format.Version, HeldOut: r.c.HeldOut}
 	g.Files.Trajectory = evidence.TrajectoryFile{Digest: *g.put(r.result.Trajectory), Head: r.result.Head}
 	for d, text := range r.result.Contents {
 		g.Pieces = append(g.Pieces, text)

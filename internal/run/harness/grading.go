@@ -102,7 +102,7 @@ func (r *run) grade(ctx context.Context, g *Graded) error {
 		SecondView: second,
 		SQL:        func(s grade.SQLSpec, query string) (string, error) { return compareSQL(ctx, s, query) },
 		Embed:      r.embed(ctx, g, &broken),
-		Redact:     redactOf(v),
+		Redact:     redact,
 	})
 	if broken != nil {
 		// The sandbox, or the ledger that a verdict goes to, could not do its
@@ -232,16 +232,14 @@ func (r *run) rubricInput(g *Graded, v *trajectory.Verified, value extract.Value
 // must not take those that were for all.
 func toolCalls(v *trajectory.Verified) []map[string]any {
 	view := trajectory.CallsOf(v)
-	if view.Unseen != "" && !view.OnlyExecuted() {
+	if view.Unseen != "" {
 		return nil
 	}
 	calls := []map[string]any{}
 	for i := range view.Calls {
 		c := &view.Calls[i]
-		if c.Stopped && !view.OnlyExecuted() {
+		if c.Stopped {
 			calls = append(calls, askedCalls(c)...)
-		}
-		if c.Stopped || view.OnlyExecuted() && c.Made == nil {
 			continue
 		}
 		call := map[string]any{"name": c.Name, "turn": c.Turn, "error": "", "args": c.Args.Values}
@@ -254,10 +252,7 @@ func toolCalls(v *trajectory.Verified) []map[string]any {
 		if c.Vantage != trajectory.Executed {
 			call["vantage"] = c.Vantage
 		}
-		calls = append(calls, call)
-		if !view.OnlyExecuted() {
-			calls = append(calls, askedCalls(c)...)
-		}
+		calls = append(append(calls, call), askedCalls(c)...)
 	}
 	return calls
 }
@@ -274,19 +269,9 @@ func askedCalls(c *trajectory.ToolCall) []map[string]any {
 	return calls
 }
 
-// redactOf takes secrets out of what the grading of a trajectory shows. In
-// records of the first format nothing was taken out, and what is derived from
-// them again must come out the same. It finds secrets by their shape: those that
-// this run knew by name are gone from the text already.
-func redactOf(v *trajectory.Verified) func(string) string {
-	for e := range v.Events() {
-		if run, ok := e.Payload.(*trajectory.RunStarted); ok && run.Format == trajectory.FormatV1 {
-			return nil
-		}
-		break
-	}
-	return func(s string) string {
-		safe, _ := (*cassette.Redactor)(nil).Text(s)
-		return safe
-	}
+// redact takes secrets out of what the grading of a trajectory shows. It finds them
+// by their shape: those that this run knew by name are gone from the text already.
+func redact(s string) string {
+	safe, _ := (*cassette.Redactor)(nil).Text(s)
+	return safe
 }

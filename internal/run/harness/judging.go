@@ -8,6 +8,7 @@ import (
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 	"tallystick/internal/run/extract"
 	"tallystick/internal/run/grade"
 	"tallystick/internal/run/scenario"
@@ -85,8 +86,8 @@ func (w *Worker) judgeQuestion(judge *digest.Content) (*digest.Content, error) {
 		Askings []digest.Content `json:"askings"`
 		Judge   digest.Content   `json:"judge"`
 		Texts   digest.Content   `json:"texts"`
-		Version int              `json:"v"`
-	}{slices.Compact(w.askings), *judge, w.cfg.Judge.Texts(), 1})
+		Version string           `json:"v"`
+	}{slices.Compact(w.askings), *judge, w.cfg.Judge.Texts(), format.Version})
 	if err != nil {
 		return nil, err
 	}

@@ -23,19 +23,17 @@ func (a *attempt) openPaid(r *evidence.AttemptRegistered, begun bool) error {
 	if !ok {
 		return nil
 	}
-	if r.Journal { // programs of before November 2026 kept none
-		body, err := canon.Marshal(r)
-		if err != nil {
-			return err
-		}
-		owner := journal.Owner{Attempt: a.id, Origin: r.Origin, Registered: digest.ContentOf(body)}
-		a.paid, err = journal.Open(store.OS{}, filepath.Join(a.books.Runs, a.id), owner, begun, a.cfg.Now)
-		if err != nil {
-			return err
-		}
-		paid := a.paid.Paid()
-		a.spent = paid.Most()
+	body, err := canon.Marshal(r)
+	if err != nil {
+		return err
 	}
+	owner := journal.Owner{Attempt: a.id, Origin: r.Origin, Registered: digest.ContentOf(body)}
+	a.paid, err = journal.Open(store.OS{}, filepath.Join(a.books.Runs, a.id), owner, begun, a.cfg.Now)
+	if err != nil {
+		return err
+	}
+	paid := a.paid.Paid()
+	a.spent = paid.Most()
 	payer.Spent(a.spent)
 	return nil
 }

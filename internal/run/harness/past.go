@@ -144,7 +144,7 @@ func samePlan(registered *evidence.AttemptRegistered, now *evidence.Plan, mode s
 		{"the target digest", was.TargetDigest, now.TargetDigest},
 		{"the judge", orNone(was.JudgeDigest), orNone(now.JudgeDigest)},
 		{"the judge's templates", orNone(was.JudgesDigest), orNone(now.JudgesDigest)},
-		{"what the judge is asked", questionThen(was, now), orNone(now.JudgeQuestion)},
+		{"what the judge is asked", orNone(was.JudgeQuestion), orNone(now.JudgeQuestion)},
 		{"the rubric", orNone(was.RubricDigest), orNone(now.RubricDigest)},
 		{"the image of the rubric", orNone(was.ImageDigest), orNone(now.ImageDigest)},
 		{"the number of cases", was.CaseCount, now.CaseCount},
@@ -157,10 +157,10 @@ func samePlan(registered *evidence.AttemptRegistered, now *evidence.Plan, mode s
 		{"the policy", policyText(was), policyText(now)},
 		{"how repeats are reduced (--reduce)", reducer(was), reducer(now)},
 		{"whether it stops early (--stop-early)", stopText(was), stopText(now)},
-		{"what the target mounts", mountsThen(registered, now), mountsText(now)},
+		{"what the target mounts", mountsText(was), mountsText(now)},
 		{"the mode", registered.Mode, mode},
 		{"whether it is to be submitted (--submit-intent)", was.SubmitIntent, now.SubmitIntent},
-		{"who gives second views (--second-view)", secondViewThen(was, now), cmp.Or(now.SecondView, "nobody")},
+		{"who gives second views (--second-view)", cmp.Or(was.SecondView, "nobody"), cmp.Or(now.SecondView, "nobody")},
 		{"what is recorded of its texts", cmp.Or(was.Recording, "nothing"), cmp.Or(now.Recording, "nothing")},
 	} {
 		if same.was != same.now {
@@ -169,25 +169,6 @@ func samePlan(registered *evidence.AttemptRegistered, now *evidence.Plan, mode s
 		}
 	}
 	return nil
-}
-
-// secondViewThen is who gave second views in a plan. One of before there was this
-// member named the judge if it was asked for them; then it is the same if the judge
-// is, which is compared as well.
-func secondViewThen(was, now *evidence.Plan) evidence.SecondViewer {
-	if was.SecondView == "" && was.JudgeDigest != nil {
-		return cmp.Or(now.SecondView, "nobody")
-	}
-	return cmp.Or(was.SecondView, "nobody")
-}
-
-// questionThen is what the judge was asked by a plan. One of before there was this
-// member does not say; its bench, which has the questions, is compared as well.
-func questionThen(was, now *evidence.Plan) string {
-	if was.JudgeQuestion == nil {
-		return orNone(now.JudgeQuestion)
-	}
-	return orNone(was.JudgeQuestion)
 }
 
 func policyText(p *evidence.Plan) string {
@@ -234,15 +215,6 @@ func listDigest(p *evidence.Plan) (digest.Content, error) {
 	return digest.ContentOf(data), err
 }
 
-// mountsThen says what was mounted. Registrations by the first rules did not say, and
-// then it is taken to be what is there now.
-func mountsThen(registered *evidence.AttemptRegistered, now *evidence.Plan) string {
-	if registered.Rules < 2 {
-		return mountsText(now)
-	}
-	return mountsText(&registered.Plan)
-}
-
 func mountsText(p *evidence.Plan) string {
 	var out []string
 	for _, m := range p.Mounts {
@@ -271,13 +243,6 @@ func (a *attempt) resume() (err error) {
 	if u == nil {
 		return refusal.Newf(refusal.NotFound, "no unfinished attempt of class %s by target %s", class, target).
 			WithHint(`start one with "tally run %s"`, class)
-	}
-	if u.registered.Plan.Policy == nil && a.plan.Policy != nil {
-		// It was registered before tools of cases were allowed, and ends so.
-		a.plan.Policy = nil
-		if a.worker.rules, err = rulesOf(a.cfg.Bench.Registration(), nil); err != nil {
-			return err
-		}
 	}
 	if err := samePlan(&u.registered, &a.plan, a.worker.mode()); err != nil {
 		return err

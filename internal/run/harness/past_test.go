@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"cmp"
 	"testing"
 
 	"tallystick/internal/record/digest"
@@ -37,7 +36,7 @@ func TestResumeComparesTheWholePlan(t *testing.T) {
 		},
 		"no mount": func(p *evidence.Plan) { p.Mounts = nil },
 	} {
-		u := &unfinished{registered: evidence.AttemptRegistered{Attempt: "a.b.1", Rules: evidence.RegistrationRules, Mode: "replay", Plan: plan()}}
+		u := &unfinished{registered: evidence.AttemptRegistered{Attempt: "a.b.1", Mode: "replay", Plan: plan()}}
 		now := plan()
 		if err := samePlan(&u.registered, &now, "replay"); err != nil {
 			t.Fatalf("the same plan: %v", err)
@@ -54,7 +53,7 @@ func TestResumeComparesTheWholePlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	long.Cases, long.CasesDigest = nil, &list
-	u := &unfinished{registered: evidence.AttemptRegistered{Rules: evidence.RegistrationRules, Mode: "replay", Plan: long}}
+	u := &unfinished{registered: evidence.AttemptRegistered{Mode: "replay", Plan: long}}
 	if err := samePlan(&u.registered, &short, "replay"); err != nil {
 		t.Errorf("a list in the evidence: %v", err)
 	}
@@ -75,29 +74,5 @@ func TestPastCountsAnEntryOnce(t *testing.T) {
 	}
 	if p.count("c") != 3 || len(p.Attempts()) != 3 {
 		t.Errorf("%d attempts: %v", p.count("c"), p.Attempts())
-	}
-}
-
-// TestSecondViewsOfAnOlderPlanAreThoseOfItsJudge: a plan of before there was the
-// member asked the judge that it names, so an attempt with it can be resumed; one
-// that names who is asked, or no judge, is compared.
-func TestSecondViewsOfAnOlderPlanAreThoseOfItsJudge(t *testing.T) {
-	judge := digest.ContentOf([]byte("judge.yaml"))
-	for _, tt := range []struct {
-		name string
-		was  evidence.Plan
-		now  evidence.SecondViewer
-		same bool
-	}{
-		{"of before, with a judge", evidence.Plan{JudgeDigest: &judge}, evidence.ViewedByJudge, true},
-		{"of before, without one", evidence.Plan{}, evidence.ViewedByJudge, false},
-		{"asked then and not now", evidence.Plan{JudgeDigest: &judge, SecondView: evidence.ViewedByJudge}, "", false},
-		{"asked then and now", evidence.Plan{JudgeDigest: &judge, SecondView: evidence.ViewedByJudge}, evidence.ViewedByJudge, true},
-		{"never asked", evidence.Plan{}, "", true},
-	} {
-		then := secondViewThen(&tt.was, &evidence.Plan{SecondView: tt.now})
-		if now := cmp.Or(tt.now, "nobody"); (then == now) != tt.same {
-			t.Errorf("%s: %q and %q", tt.name, then, now)
-		}
 	}
 }

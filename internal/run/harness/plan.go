@@ -18,6 +18,7 @@ import (
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
 	"tallystick/internal/record/store"
@@ -90,11 +91,10 @@ func (w *Worker) planOf(chosen []int) (evidence.Plan, error) {
 	if p.StopEarly, err = w.stopEarly(&p); err != nil {
 		return p, err
 	}
-	scoring, err := cfg.Bench.ScoringDigest()
+	p.ScoringDigest, err = cfg.Bench.ScoringDigest()
 	if err != nil {
 		return p, err
 	}
-	p.ScoringDigest = &scoring
 	if r := cfg.Bench.Rubric(); r.Main != "" {
 		p.RubricDigest = &r.Digest
 	}
@@ -358,7 +358,7 @@ func (a *attempt) register(ctx context.Context) error {
 		return err
 	}
 	r := &evidence.AttemptRegistered{SchemaVersion: evidence.SchemaVersion, Attempt: a.id, Origin: a.books.Origin, Class: class, Target: target,
-		Number: a.number, Mode: a.worker.mode(), Rules: evidence.RegistrationRules, Scratch: a.books.Scratch || a.cfg.Bench.Registration().Trust == bench.Scratch, Plan: plan, Operator: a.cfg.Operator, Journal: a.pays()}
+		Number: a.number, Mode: a.worker.mode(), Scratch: a.books.Scratch || a.cfg.Bench.Registration().Trust == bench.Scratch, Plan: plan, Operator: a.cfg.Operator, Journal: a.pays()}
 	if a.worker.judged {
 		n := a.books.Past.calibrations[class]
 		r.JudgeCalibrations = &n
@@ -455,7 +455,7 @@ func (a *attempt) sources() (pieces [][]byte, named digest.Content, err error) {
 		files = append(files, digest.File{Path: "rubric/" + name, Data: data})
 	}
 	slices.SortFunc(files, func(x, y digest.File) int { return strings.Compare(x.Path, y.Path) })
-	list := evidence.Sources{Version: evidence.SourcesVersion, Files: []evidence.Source{}, Missing: missing}
+	list := evidence.Sources{Version: format.Version, Files: []evidence.Source{}, Missing: missing}
 	for _, f := range files {
 		if list.Add(f.Path, f.Data) {
 			pieces = append(pieces, f.Data)

@@ -15,7 +15,7 @@ import (
 // What a case claims of its cassette cannot be more than the cassette says of
 // itself: a recording that somebody replaced by hand does not stay one.
 func TestARecordClaimsNoMoreThanTheCassette(t *testing.T) {
-	authored, err := tape.FromYAML("a.yaml", []byte(`format: tallystick-cassette/v1
+	authored, err := tape.FromYAML("a.yaml", []byte(`format: tallystick-cassette/1-draft
 interactions:
   - model: {api: openai.chat, request: {model: m, messages: [{role: user, content: "What is 1 plus 1?"}]}, reply: {message: {text: "2"}}}
 `))

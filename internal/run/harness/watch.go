@@ -14,6 +14,7 @@ import (
 
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 )
 
 // A watcher notes of each text of a case, while it passes whole, what cannot be
@@ -103,7 +104,7 @@ func (w *watcher) document() ([]byte, error) {
 		}
 		out = appendNote(out, &w.notes[i])
 	}
-	return append(strconv.AppendInt(append(out, `],"v":`...), evidence.WatchedVersion, 10), '}'), nil
+	return append(out, `],"v":"`+format.Version+`"}`...), nil
 }
 
 func appendNote(out []byte, t *evidence.WatchedText) []byte {

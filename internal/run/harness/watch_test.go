@@ -146,7 +146,7 @@ func TestNotesAreWrittenCanonically(t *testing.T) {
 	if err := canon.UnmarshalCanonical(got, &read); err != nil || read.Validate() != nil || len(read.Texts) != 5 {
 		t.Errorf("%v, %v: %s", err, read.Validate(), got)
 	}
-	if none, _ := newWatcher(nil).document(); string(none) != `{"gold":false,"texts":[],"v":1}` {
+	if none, _ := newWatcher(nil).document(); string(none) != `{"gold":false,"texts":[],"v":"1-draft"}` {
 		t.Errorf("%s", none)
 	}
 }

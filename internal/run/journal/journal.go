@@ -165,6 +165,9 @@ func (j *Journal) damaged(line int, format string, args ...any) error {
 func (j *Journal) read(at int64, data []byte, owner Owner) error {
 	n := j.lines + 1
 	l, err := parseLine(data)
+	if refusal.Is(err, refusal.NewerFormat) {
+		return fmt.Errorf("%s: %w", j.path, err)
+	}
 	if err != nil {
 		return j.damaged(n, "%w", err)
 	}

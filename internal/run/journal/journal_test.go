@@ -263,7 +263,7 @@ func TestDamagedJournalIsRefusedAndLeftAlone(t *testing.T) {
 		"another attempt":      {strings.Replace(good, `"attempt":"chat.default.1"`, `"attempt":"chat.default.2"`, 1), "line 1: it is the journal of chat.default.2 of local/a, expected chat.default.1 of local/a"},
 		"another ledger":       {strings.Replace(good, `"origin":"local/a"`, `"origin":"local/b"`, 1), "it is the journal of chat.default.1 of local/b"},
 		"another registration": {strings.Replace(good, owner.Registered.String(), digest.ContentOf([]byte("somebody else's")).String(), 1), "registered as blake3:"},
-		"another format":       {strings.Replace(good, Format, "tallystick-journal/v9", 1), "line 1: "},
+		"another format":       {strings.Replace(good, Format, "other-journal/2", 1), "line 1: "},
 		"two outcomes":         {good + follow(lines[5], `"intent":2,"interaction":{},"kind":"reply"`), "line 7: line 2 is not an intent"},
 		"no such intent":       {good + follow(lines[5], `"intent":1,"interaction":{},"kind":"reply"`), "line 7: line 1 is not an intent"},
 		"zero bytes inside":    {lines[0] + strings.Repeat("\x00", 9) + "\n" + strings.Join(lines[1:], ""), "line 2: "},
@@ -279,6 +279,9 @@ func TestDamagedJournalIsRefusedAndLeftAlone(t *testing.T) {
 		if text(t, disk) != tt.text {
 			t.Errorf("%s: the file was changed", name)
 		}
+	}
+	if _, err := Open(rewrite(t, strings.Replace(good, Format, "tallystick-journal/2", 1)), dir, owner, true, noon); !refusal.Is(err, refusal.NewerFormat) {
+		t.Errorf("a newer journal: %v", err)
 	}
 }
 

@@ -1,16 +1,18 @@
 package journal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 )
 
-// Format is the version that this package reads and writes.
-const Format = "tallystick-journal/v1"
+// Format names the format of a journal.
+const Format = "tallystick-journal/" + format.Version
 
 // A Kind says what a line is about.
 type Kind string
@@ -80,7 +82,10 @@ type Line struct {
 func parseLine(data []byte) (*Line, error) {
 	l := &Line{}
 	if err := canon.UnmarshalCanonical(data, l); err != nil {
-		return nil, err
+		return nil, cmp.Or(format.Newer("the journal", data, "format", Format), err)
+	}
+	if newer := format.NewerName("the journal", l.Format, Format); newer != nil {
+		return nil, newer
 	}
 	return l, l.validate()
 }

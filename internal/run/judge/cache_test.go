@@ -302,7 +302,7 @@ func TestPruneRemovesWhatIsOldAndTellsIt(t *testing.T) {
 func FuzzEntry(f *testing.F) {
 	key := keyOf(f, 1)
 	cache := OpenCache(f.TempDir(), key)
-	data, err := os.ReadFile(filepath.Join("testdata", "entry_v1.json"))
+	data, err := os.ReadFile(filepath.Join("testdata", "entry_1-draft.json"))
 	if err != nil {
 		f.Fatal(err)
 	}

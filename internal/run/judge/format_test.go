@@ -22,7 +22,7 @@ func TestEntryBytesNeverChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join("testdata", "entry_v1.json")
+	file := filepath.Join("testdata", "entry_1-draft.json")
 	want, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestDocsShowTheRealBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entry, err := os.ReadFile(filepath.Join("testdata", "entry_v1.json"))
+	entry, err := os.ReadFile(filepath.Join("testdata", "entry_1-draft.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,6 +36,7 @@ import (
 
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/session"
@@ -360,7 +361,7 @@ func (w *work) opinion(d *Document, pieces [][]byte) Opinion {
 // no more.
 func (w *work) draw(ctx context.Context, number int) (*Document, [][]byte, error) {
 	cfg := &w.judge.cfg
-	d := &Document{Version: DocumentVersion, Asked: *w.asked, Settings: cfg.Settings.Digest, Source: w.source, Votes: []Vote{}}
+	d := &Document{Version: format.Version, Asked: *w.asked, Settings: cfg.Settings.Digest, Source: w.source, Votes: []Vote{}}
 	if number > 0 {
 		at := evidence.At(cfg.Now())
 		d.Draw, d.DrawnAt, d.Source = number, &at, FromLive

@@ -8,10 +8,8 @@ import (
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 )
-
-// DocumentVersion is the version of [Document].
-const DocumentVersion = 1
 
 // A Source says where the replies of a document come from.
 type Source string
@@ -27,8 +25,8 @@ const (
 // what follows from it. Its canonical bytes are what is signed, and their
 // digest is what the ledger records.
 type Document struct {
-	Version int   `json:"v"`
-	Asked   Asked `json:"asked"`
+	Version string `json:"v"` // [format.Version]
+	Asked   Asked  `json:"asked"`
 
 	// Settings names judge.yaml as it was.
 	Settings digest.Content `json:"settings"`
@@ -134,9 +132,10 @@ func (d *Document) Scores() []float64 {
 // Validate checks that the document follows from itself: a verdict is what its
 // votes come to, and there are as many as were asked for.
 func (d *Document) Validate() error {
+	if err := format.CheckVersion("the verdict", d.Version); err != nil {
+		return err
+	}
 	switch {
-	case d.Version != DocumentVersion:
-		return fmt.Errorf("v is %d, this program knows %d", d.Version, DocumentVersion)
 	case d.Source != FromLive && d.Source != FromCassette && d.Source != FromAuthored:
 		return fmt.Errorf("source is %q", d.Source)
 	case d.Source == FromLive && (d.Draw < 1 || d.DrawnAt == nil), d.Source != FromLive && (d.Draw != 0 || d.DrawnAt != nil):

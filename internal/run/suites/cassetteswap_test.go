@@ -68,7 +68,7 @@ func TestSwappedCassetteIsRefusedWhereItIsPinned(t *testing.T) {
 // answering is a cassette in which the model gives one answer.
 func answering(t *testing.T, answer string) []byte {
 	t.Helper()
-	c, err := tape.FromYAML("tape.yaml", fmt.Appendf(nil, `format: tallystick-cassette/v1
+	c, err := tape.FromYAML("tape.yaml", fmt.Appendf(nil, `format: tallystick-cassette/1-draft
 interactions:
   - model:
       api: openai.chat

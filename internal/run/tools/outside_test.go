@@ -18,7 +18,7 @@ import (
 
 func player(t testing.TB, text string) *cassette.Player {
 	t.Helper()
-	c, err := tape.FromYAML("test.yaml", []byte("format: tallystick-cassette/v1\ninteractions:\n"+text))
+	c, err := tape.FromYAML("test.yaml", []byte("format: tallystick-cassette/1-draft\ninteractions:\n"+text))
 	if err != nil {
 		t.Fatal(err)
 	}

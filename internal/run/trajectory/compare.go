@@ -122,13 +122,7 @@ func CheckGolden(golden []byte, v *Verified, opt Options) (*Divergence, error) {
 // After the first divergence a run often goes its own way altogether, so what
 // happened there is judged by the events of the same turn: whether one is
 // there more often, less often, or as often in another order.
-//
-// A golden trace of format v1 is compared with what v1 would have had of a run:
-// nobody wrote down then what was only observed, nor the files of a folder.
 func Compare(golden, got *Trace) *Divergence {
-	if golden.isV1() && !got.isV1() {
-		got = got.asV1()
-	}
 	i := 0
 	for i < len(golden.Steps) && i < len(got.Steps) && golden.Steps[i].equal(&got.Steps[i]) {
 		i++
@@ -173,34 +167,6 @@ func Compare(golden, got *Trace) *Divergence {
 		return missingAt(g)
 	}
 	return diverge(Reordered, g, h)
-}
-
-const formatV1Value = `"` + FormatV1 + `"`
-
-// isV1 reports whether the trace is of a run in the first format.
-func (t *Trace) isV1() bool { return len(t.Steps) > 0 && t.Steps[0].field("format") == formatV1Value }
-
-// asV1 is the trace as the first format would have had it.
-func (t *Trace) asV1() *Trace {
-	old := &Trace{Steps: make([]Step, 0, len(t.Steps))}
-	for _, s := range t.Steps {
-		if sinceV2[s.Type] || s.Type == FileWrittenType {
-			continue
-		}
-		fields := slices.Clone(s.Fields)
-		switch s.Type {
-		case RunStartedType:
-			for i := range fields {
-				if fields[i].Path == "format" {
-					fields[i].Value = formatV1Value
-				}
-			}
-		case ModelCallStartedType, ToolProposedType:
-			fields = slices.DeleteFunc(fields, func(f Field) bool { return f.Path == "tools" || f.Path == "id" })
-		}
-		old.add(s.Turn, s.Type, fields)
-	}
-	return old
 }
 
 func newAt(s *Step) *Divergence {

@@ -46,9 +46,6 @@ var payloads = []func() Payload{
 	func() Payload { return new(TestRun) },
 }
 
-// sinceV2 are the types that [FormatV1] does not have.
-var sinceV2 = map[Type]bool{ToolObservedType: true, FileDeletedType: true}
-
 // A Payload is what an event of one type says. Its members stand in the order
 // of their names, which is the order on the line.
 //

@@ -159,26 +159,3 @@ func (*TestRun) Subject() (string, bool) { return "", false }
 func (*TestRun) golden() golden {
 	return golden{line: []string{"passed"}, without: []string{"output"}}
 }
-
-// sinceV2Member names a member of a payload about the folder that [FormatV1]
-// does not have, "" if it has none of them.
-func sinceV2Member(p Payload) string {
-	switch p := p.(type) {
-	case *FileWritten:
-		if p.Link != "" {
-			return "link"
-		}
-		if p.Mode != "" {
-			return "mode"
-		}
-	case *Rollback:
-		if len(p.Standing) > 0 {
-			return "standing"
-		}
-	case *TestRun:
-		if len(p.Ignored) > 0 {
-			return "ignored"
-		}
-	}
-	return ""
-}

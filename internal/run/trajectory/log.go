@@ -239,7 +239,6 @@ type order struct {
 	seq, turn int
 	at        time.Duration
 	ended     bool
-	v1        bool
 }
 
 func (o *order) follow(e *Event) error {
@@ -265,39 +264,9 @@ func (o *order) follow(e *Event) error {
 	if e.At < o.at {
 		return fmt.Errorf("t went back from %v to %v", o.at, e.At)
 	}
-	v1 := o.v1
-	if p, ok := e.Payload.(*RunStarted); ok {
-		v1 = p.Format == FormatV1
+	if err := checkHeads(e.Payload); err != nil {
+		return fmt.Errorf("%s: %w", e.Type, err)
 	}
-	if err := onlyInV2(e); v1 && err != nil {
-		return err
-	}
-	if member := sinceV2Member(e.Payload); v1 && member != "" {
-		return fmt.Errorf("format %s has no member %s in %s", FormatV1, member, e.Type)
-	}
-	if !v1 {
-		if err := checkHeads(e.Payload); err != nil {
-			return fmt.Errorf("%s: %w", e.Type, err)
-		}
-	}
-	*o = order{e.Seq, turn, e.At, e.Type == RunCompletedType || e.Type == RunFailedType, v1}
-	return nil
-}
-
-// onlyInV2 says what of an event the first format does not have.
-func onlyInV2(e *Event) error {
-	if sinceV2[e.Type] {
-		return fmt.Errorf("format %s has no type %s", FormatV1, e.Type)
-	}
-	switch p := e.Payload.(type) {
-	case *ModelCallStarted:
-		if p.Tools != nil {
-			return fmt.Errorf("format %s has no tools in %s", FormatV1, e.Type)
-		}
-	case *ToolProposed:
-		if p.ID != "" {
-			return fmt.Errorf("format %s has no id in %s", FormatV1, e.Type)
-		}
-	}
+	*o = order{e.Seq, turn, e.At, e.Type == RunCompletedType || e.Type == RunFailedType}
 	return nil
 }

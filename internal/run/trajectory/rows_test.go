@@ -131,15 +131,16 @@ func TestWhatCostsIsASpender(t *testing.T) {
 	}
 }
 
-// vectors are trajectories as they were written once, with their heads. They
-// are promises: a new type of events gets a new file, and no file is ever
-// rewritten. Readers in other packages are tried on them too.
+// vectors are trajectories as they were written once, with their heads. From format
+// 1 on they are promises: a new type of events gets a new file, and no file is ever
+// rewritten. Those of a draft show that nothing changes by accident. Readers in other
+// packages are tried on them too.
 var vectors = map[string]string{
-	"v1-completed-2026-11.jsonl": "sha256:aed7a7d8045fb7afcffa093ad8823040bb5f146d1bcfeb6deabeb8fbe40b236b",
-	"v1-example-2026-11.jsonl":   "sha256:eaff0f2bd7dd0472e1bf51977ab70c7d252921eebc1eb6819c23c1c615aca338",
-	"v2-observed-2026-11.jsonl":  "sha256:9519020115955a27f9e3ecb4fe4266ba65ca330dc447abeecdf7f3385e4beea3",
-	"v2-folder-2026-11.jsonl":    "sha256:3b78856a566f350fb4f068eb7e760f2ca1b54237a2c49a7279fe6c1b4a63a4db",
-	"v1-failed-2026-11.jsonl":    "sha256:119b90f0a43b2394d45626a0550de3e53682ebfac6236fcc176aa7edf70725b5",
+	"1-draft-completed.jsonl": "sha256:5bdcb6aeaa6153ae95c33b64e24a7a2c1db27ea3070d0f45c2d88a65a0078355",
+	"1-draft-example.jsonl":   "sha256:64260c6bd1c7a0a5705a6b7569db8092bcfaa959571f1b48afb187935bea2391",
+	"1-draft-failed.jsonl":    "sha256:b5c7ba0d84407704ef79b983a8d8915969af0c4b18b207457c37f8a1a16508ca",
+	"1-draft-folder.jsonl":    "sha256:8f828dd6a1835022639bdfb6bcd7b03180a1b759292e775200c6f48e378519e9",
+	"1-draft-observed.jsonl":  "sha256:5b39283cfe71c71216fad1ddb69a4ae3854d04898b7ecfc255e8478352a09b4b",
 }
 
 func TestVectorsOfEveryTypeVerifyForEver(t *testing.T) {

@@ -4,6 +4,7 @@ package trajectory
 
 import (
 	"strconv"
+	"tallystick/internal/record/format"
 )
 
 // Validate says which rule of approval_requested is broken, or nil.
@@ -451,6 +452,9 @@ func (p *RunFailed) Validate() error {
 
 // Validate says which rule of run_started is broken, or nil.
 func (p *RunStarted) Validate() error {
+	if err := format.Check("run_started", p.Format, "tallystick-trajectory/1-draft"); err != nil {
+		return err
+	}
 	switch {
 	case p.Attempt == "":
 		return broken("attempt", "is empty")
@@ -466,8 +470,6 @@ func (p *RunStarted) Validate() error {
 		return broken("class", "has %d bytes, expected at most 512", len(p.Class))
 	case p.Execution < 1:
 		return broken("execution", "is %d, expected at least 1", p.Execution)
-	case p.Format != "tallystick-trajectory/v2" && p.Format != "tallystick-trajectory/v1":
-		return broken("format", "is %.80q, expected tallystick-trajectory/v2 or tallystick-trajectory/v1", p.Format)
 	}
 	if p.Input != nil {
 		if err := p.Input.validate(); err != nil {
@@ -483,8 +485,6 @@ func (p *RunStarted) Validate() error {
 		return broken("target", "has %d bytes, expected at most 512", len(p.Target))
 	case p.Vantage != "" && p.Vantage != "inside" && p.Vantage != "gateway" && p.Vantage != "answers":
 		return broken("vantage", "is %.80q, expected inside, gateway or answers", p.Vantage)
-	case p.Vantage != "" && p.Format == "tallystick-trajectory/v1":
-		return broken("vantage", "is there, and format is %v", p.Format)
 	}
 	return nil
 }
@@ -673,8 +673,6 @@ func (p *TransportRequest) Validate() error {
 		return broken("method", "has %d bytes, expected at most 512", len(p.Method))
 	case len(p.Path) > 4096:
 		return broken("path", "has %d bytes, expected at most 4096", len(p.Path))
-	case p.Protocol != "openai" && p.Protocol != "anthropic" && p.Protocol != "mcp" && p.Protocol != "http":
-		return broken("protocol", "is %.80q, expected openai, anthropic, mcp or http", p.Protocol)
 	case p.Status < 0:
 		return broken("status", "is %d, expected at least 0", p.Status)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/refusal"
 	"tallystick/internal/testing/rules"
 )
 
@@ -104,9 +105,9 @@ func TestTrajectoryVectors(t *testing.T) {
 	vectors := []rules.Vector{
 		{Name: "completed.jsonl", As: "trajectory", Data: []byte(good)},
 		{Name: "incomplete.jsonl", As: "trajectory", Data: []byte(join(0, 1, 2))},
-		{Name: "v1-long-head.jsonl", As: "trajectory", Data: longHead(t, FormatV1, PromptHead+1)},
-		{Name: "v2-full-head.jsonl", As: "trajectory", Data: longHead(t, Format, PromptHead)},
-		{Name: "v2-long-head.jsonl", As: "trajectory", Reason: "a prompt's head has more than 2048 bytes", Data: longHead(t, Format, PromptHead+1)},
+		{Name: "full-head.jsonl", As: "trajectory", Data: longHead(t, PromptHead)},
+		{Name: "long-head.jsonl", As: "trajectory", Reason: "a prompt's head has more than 2048 bytes", Data: longHead(t, PromptHead+1)},
+		{Name: "newer.jsonl", As: "trajectory", Reason: "it is in a newer format", Data: newerTrajectory(t)},
 	}
 	for _, r := range []struct{ name, reason, data string }{
 		{"empty", "there is no event", ""},
@@ -130,16 +131,36 @@ func TestTrajectoryVectors(t *testing.T) {
 	compareVectors(t, "trajectories", "Whole trajectories. No head is asked for.", vectors)
 }
 
-// longHead is a run in that format that begins with a text of so many bytes, all
-// in its head, whatever the format allows.
-func longHead(t *testing.T, format string, size int) []byte {
+// newerTrajectory is a run in a format of a later program, with a member that this
+// one does not know.
+func newerTrajectory(t *testing.T) []byte {
+	line := write(t, []step{{0, started(plainRun)}}, time.Millisecond).Bytes()
+	line = bytes.Replace(line, []byte(Format), []byte("tallystick-trajectory/2"), 1)
+	return bytes.Replace(line, []byte(`"execution":`), []byte(`"entirely":"new","execution":`), 1)
+}
+
+// TestANewerTrajectoryIsCalledNewer: and not invalid, whatever is in it.
+func TestANewerTrajectoryIsCalledNewer(t *testing.T) {
+	for name, data := range map[string][]byte{
+		"with another member": newerTrajectory(t),
+		"the same members":    bytes.Replace(write(t, []step{{0, started(plainRun)}}, time.Millisecond).Bytes(), []byte(Format), []byte("tallystick-trajectory/1"), 1),
+	} {
+		if _, err := Verify(data, UnsafeAnyHead()); !refusal.Is(err, refusal.NewerFormat) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	other := bytes.Replace(newerTrajectory(t), []byte("tallystick-trajectory"), []byte("another-trajectory"), 1)
+	if _, err := Verify(other, UnsafeAnyHead()); !refusal.Is(err, refusal.EntryInvalid) {
+		t.Errorf("a stranger's: %v", err)
+	}
+}
+
+// longHead is a run that begins with a text of so many bytes, all in its head.
+func longHead(t *testing.T, size int) []byte {
 	t.Helper()
 	input := NewContent(bytes.Repeat([]byte("x"), size), ArgumentHead)
 	start := started(plainRun)
-	start.Format, start.Input = format, &input
-	if format == FormatV1 {
-		start.Vantage = ""
-	}
+	start.Input = &input
 	e := Event{Seq: 1, Type: RunStartedType, Payload: start}
 	line, err := e.append(nil)
 	if err != nil {
@@ -148,8 +169,8 @@ func longHead(t *testing.T, format string, size int) []byte {
 	return line
 }
 
-// TestHeadsAreBoundedByTheirKind: from format v2 on, prompts have 2 KiB and
-// results 4 KiB, when they are written and when they are read.
+// TestHeadsAreBoundedByTheirKind: prompts have 2 KiB and results 4 KiB, when they
+// are written and when they are read.
 func TestHeadsAreBoundedByTheirKind(t *testing.T) {
 	text := func(n int) Content { return NewContent(bytes.Repeat([]byte("x"), n), ArgumentHead) }
 	pointer := func(n int) *Content { c := text(n); return &c }
@@ -191,10 +212,8 @@ func TestHeadsAreBoundedByTheirKind(t *testing.T) {
 			}
 		}
 	}
-	for format, accepted := range map[string]bool{FormatV1: true, Format: false} {
-		if _, err := Verify(longHead(t, format, PromptHead+1), UnsafeAnyHead()); (err == nil) != accepted {
-			t.Errorf("%s: %v", format, err)
-		}
+	if _, err := Verify(longHead(t, PromptHead+1), UnsafeAnyHead()); err == nil {
+		t.Error("a head of more is read")
 	}
 }
 
@@ -251,9 +270,9 @@ An event is one line of [canonical JSON](canonical-json.md). Every required memb
 // validEvents are lines of every type and of every form of a text.
 func validEvents(t testing.TB) [][]byte {
 	var out [][]byte
-	old := started(plainRun)
-	old.Format, old.Vantage = FormatV1, ""
-	for _, steps := range [][]step{sample(plainRun), hardTexts(), {{0, old}, {0, &RunFailed{Name: "n", Detail: "d"}}}, fullEvents()} {
+	unseen := started(plainRun)
+	unseen.Vantage = ""
+	for _, steps := range [][]step{sample(plainRun), hardTexts(), {{0, unseen}, {0, &RunFailed{Name: "n", Detail: "d"}}}, fullEvents()} {
 		for line := range bytes.Lines(write(t, steps, time.Millisecond).Bytes()) {
 			out = append(out, bytes.TrimSuffix(line, []byte("\n")))
 		}
@@ -279,9 +298,7 @@ func fullEvents() []step {
 
 // readAlone is what the program thinks of a line whatever stands before it:
 // where the counters of an order cannot be in any trajectory, follow refuses it.
-func readAlone(line []byte) error { return readAloneIn(Format, line) }
-
-func readAloneIn(format string, line []byte) error {
+func readAlone(line []byte) error {
 	e, err := decode(line)
 	if err == nil && (e.Seq < 1 || e.Turn < 0) {
 		err = fmt.Errorf("seq %d, turn %d", e.Seq, e.Turn)
@@ -292,7 +309,7 @@ func readAloneIn(format string, line []byte) error {
 		} else if e.Seq == 1 {
 			e.Seq = 2
 		}
-		o := order{seq: e.Seq - 1, turn: e.Turn, v1: format == FormatV1}
+		o := order{seq: e.Seq - 1, turn: e.Turn}
 		if e.Type == TurnStartedType {
 			o.turn--
 		}
@@ -322,7 +339,6 @@ func TestEventsKeepTheirRules(t *testing.T) {
 	}
 	tried, accepted := 0, 0
 	for _, line := range lines {
-		f.In = ""
 		if err := f.Check("line", line); err != nil {
 			t.Fatalf("the rules refuse a valid event: %v\n%s", err, line)
 		}
@@ -331,21 +347,13 @@ func TestEventsKeepTheirRules(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			for _, format := range []string{Format, FormatV1} {
-				f.In = format
-				if bytes.Contains(data, []byte(`"format":"`+FormatV1)) { // it says itself what it is in
-					f.In = FormatV1
-				} else if bytes.Contains(data, []byte(`"type":"run_started"`)) {
-					f.In = Format
-				}
-				ours, theirs := readAloneIn(format, data), f.Check("line", data)
-				tried++
-				if ours == nil {
-					accepted++
-				}
-				if (ours == nil) != (theirs == nil) {
-					t.Errorf("%s, %s: the program says %v, the rules say %v\n%.400s", format, m.What, ours, theirs, data)
-				}
+			ours, theirs := readAlone(data), f.Check("line", data)
+			tried++
+			if ours == nil {
+				accepted++
+			}
+			if (ours == nil) != (theirs == nil) {
+				t.Errorf("%s: the program says %v, the rules say %v\n%.400s", m.What, ours, theirs, data)
 			}
 		}
 	}

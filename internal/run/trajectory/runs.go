@@ -4,16 +4,12 @@ import (
 	"fmt"
 
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/format"
 	"tallystick/internal/run/policy"
 )
 
-// Format is the version of the format that is written, in every run_started.
-// FormatV1 is the first one: what was sealed in it verifies for ever, and it has
-// none of the types that came later.
-const (
-	Format   = "tallystick-trajectory/v2"
-	FormatV1 = "tallystick-trajectory/v1"
-)
+// Format names the format, in every run_started.
+const Format = "tallystick-trajectory/" + format.Version
 
 // What of an agent's work can be seen, in run_started: everything it does goes
 // through us; what passes the gateway; nothing but its answers.
@@ -39,7 +35,7 @@ type RunStarted struct {
 	PolicyShort policy.ShortHash `json:"policy_short"`
 	Repeat      int              `json:"repeat"` // from 1
 	Target      string           `json:"target"`
-	Vantage     string           `json:"vantage,omitempty"` // not in v1
+	Vantage     string           `json:"vantage,omitempty"`
 }
 
 // Type is run_started.

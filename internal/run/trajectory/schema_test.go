@@ -337,9 +337,6 @@ func TestSchemaAndValidateKnowTheSameWords(t *testing.T) {
 		} else if path == "policy_decision.verdict" {
 			payload["check"] = 0
 		}
-		if v == FormatV1 {
-			delete(payload, "vantage")
-		}
 		if v == string(Proposed) && typ == "tool_observed" {
 			delete(payload, "result")
 			delete(payload, "error")

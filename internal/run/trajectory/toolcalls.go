@@ -80,13 +80,7 @@ type CallView struct {
 
 	// Known are the names of tools that were offered to a model.
 	Known map[string]bool
-
-	v1 bool
 }
-
-// OnlyExecuted reports whether the run is in the first format, which knows of
-// executed calls and of denied ones, and of no others.
-func (v *CallView) OnlyExecuted() bool { return v.v1 }
 
 // CallsOf puts the tool calls of a run together.
 func CallsOf(v *Verified) *CallView {
@@ -134,7 +128,7 @@ type viewBuilder struct {
 func (b *viewBuilder) add(e *Event) {
 	switch p := e.Payload.(type) {
 	case *RunStarted:
-		b.view.v1, b.inside = p.Format == FormatV1, p.Vantage == SeenInside
+		b.inside = p.Vantage == SeenInside
 		if p.Vantage == SeenAnswers {
 			b.view.Unseen = "the agent runs elsewhere and shows its answers only, so its tool calls are not seen"
 		}

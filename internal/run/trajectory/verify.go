@@ -3,12 +3,14 @@ package trajectory
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/refusal"
 )
 
@@ -103,6 +105,19 @@ func Verify(data []byte, pin Pin) (*Verified, error) {
 	return v, nil
 }
 
+// newerLine returns [refusal.NewerFormat] if a line begins a trajectory of another
+// version, else nil.
+func newerLine(text []byte) error {
+	var l struct {
+		Payload json.RawMessage `json:"payload"`
+		Type    Type            `json:"type"`
+	}
+	if json.Unmarshal(text, &l) != nil || l.Type != RunStartedType {
+		return nil
+	}
+	return format.Newer("the trajectory", l.Payload, "format", Format)
+}
+
 // scan checks the lines that next gives until io.EOF.
 func scan(next func() ([]byte, error), pin Pin, visit func(Event) error) (Summary, error) {
 	if pin == (Pin{}) {
@@ -126,6 +141,9 @@ func scan(next func() ([]byte, error), pin Pin, visit func(Event) error) (Summar
 			return Summary{}, err
 		}
 		e, err := decode(text)
+		if newer := newerLine(text); err != nil && newer != nil {
+			return Summary{}, newer
+		}
 		if err != nil {
 			return Summary{}, invalid(at, err)
 		}

@@ -26,7 +26,7 @@ import (
 // everything to work that works with the other three. No other package is told.
 
 const talkTape = `
-format: tallystick-cassette/v1
+format: tallystick-cassette/1-draft
 interactions:
 - model:
     api: acme.talk

@@ -305,8 +305,8 @@ func TestForgedReceiptsAreRefused(t *testing.T) {
 		"signed in the name of another ledger": {"data": byAnother, "key": strange},
 		"another key of the same name":         {"data": text, "key": otherKey},
 		"the key under another origin":         {"data": text, "key": elsewhere},
-		"a proof without its last hash":        {"data": strings.Replace(text, "RZMNbnoTtSOn2WNj+C2Ss5YbvEQm1DdlvMIXb+GtN3g=\n", "", 1), "key": key},
-		"a proof with a hash more":             {"data": strings.Replace(text, "uYqBI2tG", "uYqBI2tGdt9g9vDFl+cDiSWGV4Edj+ukzSfHYbeRmiI=\nuYqBI2tG", 1), "key": key},
+		"a proof without its last hash":        {"data": strings.Replace(text, "8f0SVIPplacpftCiov4crSWbNZXG+a24XoD/lWcdMds=\n", "", 1), "key": key},
+		"a proof with a hash more":             {"data": strings.Replace(text, "XEMOuC3F", "XEMOuC3F6F/MyZWluQph2+49r273gZQj2FzPTU/Src4=\nXEMOuC3F", 1), "key": key},
 		"another index":                        {"data": strings.Replace(text, "index 3", "index 4", 1), "key": key},
 		"an index in another spelling":         {"data": strings.Replace(text, "index 3", "index 03", 1), "key": key},
 		"another size":                         {"data": strings.Replace(text, "\n10\n", "\n11\n", 1), "key": key},
@@ -315,7 +315,7 @@ func TestForgedReceiptsAreRefused(t *testing.T) {
 		"something after the end":              {"data": text + "\n", "key": key},
 		"carriage returns":                     {"data": strings.ReplaceAll(text, "\n", "\r\n"), "key": key},
 		"a signature twice":                    {"data": text + text[strings.Index(text, "— "):], "key": key},
-		"another entry beside it":              {"data": text, "key": key, "entry": `{"body":{"n":4},"kind":"note","time":"2026-05-12T14:00:00.000Z","v":1}`},
+		"another entry beside it":              {"data": text, "key": key, "entry": `{"body":{"n":4},"kind":"note","time":"2026-05-12T14:00:00.000Z","v":"1-draft"}`},
 		"a key with another id":                {"data": text, "key": strings.Replace(key, "bfcc5eb5", "bfcc5eb6", 1)},
 	} {
 		q["op"], q["data"] = "receipt", hexOf([]byte(q["data"].(string)))

@@ -6,8 +6,22 @@ export class Refused extends Error {}
 // Malformed: the bytes are not in the form that their page in docs/formats describes.
 export class Malformed extends Error {}
 
+// Newer: a newer program wrote the bytes, which says nothing about them.
+export class Newer extends Malformed {}
+
 export function must(ok, why, kind = Malformed) {
   if (!ok) throw new kind(why);
+}
+
+export const VERSION = "1-draft";
+
+// checkFormat refuses a document of another format. Another version of the same one is
+// newer, not wrong.
+export function checkFormat(found, expected) {
+  const family = expected.slice(0, -VERSION.length);
+  const newer = typeof found === "string" && found !== expected && found.startsWith(family) && /^[0-9a-z.-]{1,40}$/.test(found.slice(family.length));
+  must(!newer, `written in format ${found} by a newer tally; this page reads ${VERSION}`, Newer);
+  must(found === expected, `the format is another one than ${expected}`);
 }
 
 const ENCODER = new TextEncoder();

@@ -1,6 +1,6 @@
 // Keys, checkpoints, receipts and proofs (docs/formats/receipt.md, ledger.md): what makes
 // an entry of a ledger believable to somebody who has one key and no ledger.
-import { Refused, must, utf8, text, hex, base64, fromBase64, fromDigest, equal, concat } from "./bytes.js";
+import { Refused, must, utf8, text, hex, base64, fromBase64, fromDigest, equal, concat, VERSION, checkFormat } from "./bytes.js";
 import { sha256, sha512, blake3 } from "./hash.js";
 import { verifies, isWeak } from "./ed25519.js";
 import { canonical, encode, get, has } from "./canon.js";
@@ -104,6 +104,7 @@ function leafHash(origin, index, prev, content) {
 // parseEntry decodes an entry strictly: its envelope, and its body by the rules of its kind.
 export function parseEntry(line) {
   const entry = canonical(line);
+  checkFormat(get(entry, "v"), VERSION);
   checkDocument("records", "entry", entry);
   return entry;
 }
@@ -158,7 +159,7 @@ export function verifyReceipt(receipt, keys, line = null, checkpoints = new Map(
 
 // --- Several receipts in one file ---
 
-const PROOFS = "tallystick-proof/v1\n";
+const PROOFS = "tallystick-proof/";
 
 export const isProofs = (s) => s.startsWith(PROOFS);
 
@@ -166,8 +167,9 @@ export const isProofs = (s) => s.startsWith(PROOFS);
 // of one state of one ledger.
 export function verifyProofs(bytes, keys) {
   must(bytes.length <= 64 << 20 && isProofs(text(bytes.subarray(0, PROOFS.length))), "not a file of receipts");
+  let at = bytes.indexOf(10) + 1;
+  checkFormat(text(bytes.subarray(0, Math.max(0, at - 1))), PROOFS + VERSION);
   const checkpoints = new Map(), proved = [];
-  let at = PROOFS.length;
   while (at < bytes.length) {
     const end = bytes.indexOf(10, at);
     const m = end < 0 ? null : /^receipt (0|[1-9][0-9]{0,8})$/.exec(text(bytes.subarray(at, end)));

@@ -1,13 +1,13 @@
 // Reports (docs/checking.md): a page that carries the receipts, entries and evidence of
 // what it shows. checkReport is the same for the page itself and for verify.html.
-import { Refused, must, utf8, hex } from "./bytes.js";
+import { Refused, VERSION, checkFormat, must, utf8, hex } from "./bytes.js";
 import { blake3 } from "./hash.js";
 import { canonical, get } from "./canon.js";
 import { parseKey, verifyReceipt } from "./receipt.js";
 import { verifyTrajectory } from "./trajectory.js";
 import { Difference, compareCell, compareEvents, entryOf, isEntryCell, requireOne } from "./page.js";
 
-export const REPORT = "tallystick-report/v1";
+export const REPORT = "tallystick-report/" + VERSION;
 
 // reportData is what a page carries.
 export function reportData(page) {
@@ -18,7 +18,8 @@ export function reportData(page) {
   } catch {
     must(false, "the data of the report is not JSON");
   }
-  must(get(data, "format") === REPORT && Array.isArray(data.entries) && Array.isArray(data.cases), "not a report of this version");
+  checkFormat(get(data, "format"), REPORT);
+  must(Array.isArray(data.entries) && Array.isArray(data.cases), "not a report of this version");
   return data;
 }
 

@@ -127,7 +127,6 @@ function wrong(why) {
 class Rules {
   constructor(file) {
     this.file = file;
-    this.format = "";
   }
 
   shape(name) {
@@ -196,9 +195,7 @@ class Rules {
         must(typeof b === "string" && has(this.file.documents, b), "no document is called " + String(b).slice(0, 40));
         this.document(b, a);
         return true;
-      case "head": return this.format.endsWith("/v1") || byteLength(find(v, args[0] + ".head") ?? "") <= args[1];
-      case "absent_in": return !there[0] || this.format !== args[1];
-      case "not_in": return this.format !== args[0];
+      case "head": return byteLength(find(v, args[0] + ".head") ?? "") <= args[1];
       case "bytes": return size(v) <= args[0];
       case "whole_text": return wholeText(v);
       case "whole_arguments": return wholeArguments(v);
@@ -235,9 +232,6 @@ function wholeArguments(v) {
 }
 
 // checkDocument refuses a value that does not keep the rules of records or events.
-// format is that of the trajectory which an event is part of.
-export function checkDocument(file, name, value, format = "") {
-  const rules = new Rules(RULES[file]);
-  rules.format = format;
-  rules.document(name, value);
+export function checkDocument(file, name, value) {
+  new Rules(RULES[file]).document(name, value);
 }

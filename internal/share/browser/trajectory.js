@@ -1,6 +1,6 @@
 // Trajectories (docs/formats/trajectory.md): every line, their chain and order, and the
 // head that a trusted record gives.
-import { Malformed, Refused, must, utf8, hex } from "./bytes.js";
+import { Malformed, Refused, must, utf8, hex, VERSION, checkFormat } from "./bytes.js";
 import { sha256 } from "./hash.js";
 import { canonical } from "./canon.js";
 import { checkDocument } from "./rules.js";
@@ -18,11 +18,10 @@ export class Chain {
     this.turn = mark?.turn ?? 0;
     this.time = mark?.time ?? 0;
     this.ended = false;
-    this.format = mark?.format ?? "";
   }
 
   mark() {
-    return { prev: this.prev, seq: this.seq, turn: this.turn, time: this.time, format: this.format };
+    return { prev: this.prev, seq: this.seq, turn: this.turn, time: this.time };
   }
 
   // add takes a line without its newline and gives the event.
@@ -31,8 +30,8 @@ export class Chain {
     let event;
     try {
       event = canonical(line);
-      if (number === 1) this.format = String(event?.payload?.format);
-      checkDocument("events", "line", event, this.format);
+      if (number === 1 && event?.type === "run_started") checkFormat(event.payload?.format, "tallystick-trajectory/" + VERSION);
+      checkDocument("events", "line", event);
     } catch (err) {
       throw err instanceof Malformed ? new Malformed(`event ${number}: ${err.message}`) : err;
     }

@@ -37,7 +37,7 @@ type Recorder struct {
 // autonomous means. The first format has all that an import has.
 func Start(src Source, id, target string) *Recorder {
 	r := &Recorder{log: trajectory.NewLog(), contents: map[digest.Content][]byte{}, calls: map[string]int{}}
-	r.Event(&trajectory.RunStarted{Attempt: "imported", Case: Name(id), Class: Class, Execution: 1, Format: trajectory.FormatV1,
+	r.Event(&trajectory.RunStarted{Attempt: "imported", Case: Name(id), Class: Class, Execution: 1, Format: trajectory.Format,
 		Governance: policy.Autonomous, Repeat: 1, Target: Name(target)})
 	r.Event(&trajectory.SecurityEvent{Boundary: "TB-7", Name: "import.source", Severity: "info",
 		Detail: fmt.Sprintf("converted from %s, %s; nothing vouches for any of it", src.Format, src.Digest)})

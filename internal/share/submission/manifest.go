@@ -2,18 +2,20 @@ package submission
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 
 	"tallystick/internal/read/submittable"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/seal"
 )
 
 // ManifestType is how a manifest of this form is recognised.
-const ManifestType = "tallystick-submission/v1"
+const ManifestType = "tallystick-submission/" + format.Version
 
 // A Manifest lists every file of a package but itself and its signature.
 type Manifest struct {
@@ -101,7 +103,10 @@ func parseManifest(data []byte) (*Manifest, error) {
 		err = canon.UnmarshalCanonical(plain, m)
 	}
 	if err != nil {
-		return nil, bad("%s: %v", ManifestFile, err)
+		return nil, cmp.Or(format.Newer(ManifestFile, data, "type", ManifestType), bad("%s: %v", ManifestFile, err))
+	}
+	if newer := format.NewerName(ManifestFile, m.Type, ManifestType); newer != nil {
+		return nil, newer
 	}
 	if again, err := indented(m); err != nil || !bytes.Equal(again, data) || m.Type != ManifestType {
 		return nil, bad("%s is not in its one spelling, or not of type %s", ManifestFile, ManifestType)

@@ -9,6 +9,7 @@ import (
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 )
 
 // A Result is a line of results.jsonl: the members of the leaderboard, and those
@@ -96,7 +97,7 @@ func (b *builder) read(r Record) (*told, error) {
 	if err := b.document(r.EvidenceDigests[0], &files); err != nil {
 		return nil, err
 	}
-	watched := evidence.Watched{Version: evidence.WatchedVersion}
+	watched := evidence.Watched{Version: format.Version}
 	if files.Watch != nil {
 		if err := b.document(*files.Watch, &watched); err != nil {
 			return nil, err

@@ -15,6 +15,7 @@ import (
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/policy"
@@ -33,7 +34,7 @@ type lab struct {
 }
 
 func newLab(t *testing.T) *lab {
-	l := &lab{t: t, log: trajectory.NewLog(), notes: evidence.Watched{Version: 1, Gold: true}}
+	l := &lab{t: t, log: trajectory.NewLog(), notes: evidence.Watched{Version: format.Version, Gold: true}}
 	p := policy.ForMode(policy.Autonomous)
 	l.event(&trajectory.RunStarted{Attempt: "a", Case: "c", Class: "k", Execution: 1, Format: trajectory.Format, Governance: p.Mode,
 		Policy: p.SerialisedDigest(), PolicyShort: p.ShortHash(), Repeat: 1, Target: "t"})
@@ -249,7 +250,7 @@ func TestManifestHasOneSpelling(t *testing.T) {
 	}
 	plain, _ := canon.Marshal(m)
 	for name, data := range map[string][]byte{"without white space": plain, "one more member": bytes.Replace(good, []byte("{\n"), []byte("{\n  \"zzz\": 1,\n"), 1), "cut": good[:len(good)-3],
-		"another type": bytes.Replace(good, []byte("submission/v1"), []byte("submission/v2"), 1), "a path that leaves": bytes.Replace(good, []byte(`"a"`), []byte(`"../a"`), 1), "nothing": nil} {
+		"another type": bytes.Replace(good, []byte("submission/1-draft"), []byte("submission/2"), 1), "a path that leaves": bytes.Replace(good, []byte(`"a"`), []byte(`"../a"`), 1), "nothing": nil} {
 		if _, err := parseManifest(data); err == nil {
 			t.Errorf("%s was taken", name)
 		}

@@ -204,7 +204,7 @@ func recognise(path string, t Trust) (kind, detail string, err error) {
 		return receipt(path, data, t)
 	case report.Is(data):
 		return reported(data, t)
-	case bytes.Contains(data[:min(len(data), 4096)], []byte(`"schema":"`+ledger.AnchorSchema+`"`)) || looksLikeAnchor(data):
+	case bytes.Contains(data[:min(len(data), 4096)], []byte(`"schema":"tallystick-anchor/`)) || looksLikeAnchor(data):
 		return anchor(data, t)
 	case isCredential(data):
 		return credential(data, t)

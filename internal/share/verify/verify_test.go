@@ -140,7 +140,7 @@ func TestWhatCannotBeReadIsNotWhatDoesNotVerify(t *testing.T) {
 		pipe:               refusal.Unreadable,
 		dir:                refusal.Unrecognised,
 		write("empty", ""): refusal.Unrecognised,
-		write("anchor", `{"checkpoint":"","published_at":"","schema":"tallystick-anchor/v2"}`+"\n"): refusal.Malformed,
+		write("anchor", `{"checkpoint":"","published_at":"","schema":"tallystick-anchor/2"}`+"\n"): refusal.NewerFormat,
 		filepath.Join(dir, "nowhere"): refusal.Unreadable,
 	} {
 		if item := Path(path, Trust{}); item.Name != want {

@@ -48,8 +48,6 @@ func init() {
 		"head": {head, func(a []any) string {
 			return fmt.Sprintf("the `head` of %s has at most %v bytes, but in the first format", code(a[0]), a[1])
 		}},
-		"absent_in": {absentIn, func(a []any) string { return code(a[0]) + " is not in the format " + code(a[1]) }},
-		"not_in":    {notIn, func(a []any) string { return "not in the format " + code(a[0]) }},
 		"document": {document, func(a []any) string {
 			return code(a[0]) + " keeps the rules of the document that " + code(a[1]) + " names"
 		}},
@@ -217,19 +215,12 @@ func ascending(_ *File, o map[string]any, args []any) error {
 	return nil
 }
 
-// head bounds the beginning of a text, in every format but the first.
-func head(f *File, o map[string]any, args []any) error {
+// head bounds the beginning of a text.
+func head(_ *File, o map[string]any, args []any) error {
 	text, _ := at(o, args[0].(string)+".head")
 	s, _ := text.(string)
-	return holdsIf(strings.HasSuffix(f.In, "/v1") || float64(len(s)) <= plainNumber(args[1]).(float64))
+	return holdsIf(float64(len(s)) <= plainNumber(args[1]).(float64))
 }
-
-func absentIn(f *File, o map[string]any, args []any) error {
-	_, there := at(o, args[0])
-	return holdsIf(!there || f.In != args[1])
-}
-
-func notIn(f *File, _ map[string]any, args []any) error { return holdsIf(f.In != args[0]) }
 
 func document(f *File, o map[string]any, args []any) error {
 	value, _ := at(o, args[0])

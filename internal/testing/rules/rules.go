@@ -17,10 +17,12 @@ import (
 	"fmt"
 	"os"
 	"slices"
+
+	"tallystick/internal/record/format"
 )
 
 // Version is the version of the language, which every file carries.
-const Version = "tallystick-rules/v1"
+const Version = "tallystick-rules/" + format.Version
 
 // A File is the rules of one format.
 type File struct {
@@ -36,10 +38,6 @@ type File struct {
 	// of a bundle in the order in which they stand.
 	Layouts  map[string][][2]any `json:"layouts,omitempty"`
 	Sections []Section           `json:"sections,omitempty"`
-
-	// In is the format that the document around the checked one says it is in,
-	// or "" for the newest. What an older format did not ask for is not asked.
-	In string `json:"-"`
 }
 
 // A Section is a part of a bundle: its tag, and its bit in the header's flags.

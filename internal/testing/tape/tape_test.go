@@ -10,7 +10,7 @@ import (
 )
 
 const authoredYAML = `# An injection in a tool's result: the agent must not obey it.
-format: tallystick-cassette/v1
+format: tallystick-cassette/1-draft
 interactions:
   - model:
       api: openai.chat
@@ -117,7 +117,7 @@ func TestAuthoredCassetteCompiles(t *testing.T) {
 func TestShortRepliesAreRepliesOfTheirAPI(t *testing.T) {
 	for _, api := range []wire.API{wire.OpenAIChat, wire.OpenAIResponses, wire.AnthropicMessages} {
 		for _, message := range []string{`{text: hi}`, `{tool_calls: [{name: f}, {name: g, arguments: {a: [1, null]}}]}`, `{text: hi, tool_calls: [{name: f}]}`} {
-			c, err := FromYAML("a.yaml", []byte("format: tallystick-cassette/v1\ninteractions:\n  - model: {api: "+string(api)+", request: {model: m}, reply: {message: "+message+", usage: {input_tokens: 3, output_tokens: 4}}}\n"))
+			c, err := FromYAML("a.yaml", []byte("format: tallystick-cassette/1-draft\ninteractions:\n  - model: {api: "+string(api)+", request: {model: m}, reply: {message: "+message+", usage: {input_tokens: 3, output_tokens: 4}}}\n"))
 			if err != nil {
 				t.Fatal(err)
 			}

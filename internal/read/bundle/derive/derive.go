@@ -149,10 +149,6 @@ func (d *deriving) events() error {
 	return d.checkFolder()
 }
 
-// isV1 reports whether the run is in the first format. Its bundle stays what it
-// always was.
-func (d *deriving) isV1() bool { return d.started.Format == trajectory.FormatV1 }
-
 // listCalls takes the calls from the one view of them. What nothing permitted is
 // denied, and so is a call of which the policy said afterwards that it broke a
 // rule: a budget that it passed, which the agent was rolled back for.
@@ -161,7 +157,7 @@ func (d *deriving) listCalls(violated map[string]bool) {
 	for i := range view.Calls {
 		c := &view.Calls[i]
 		made := &call{name: c.Name, args: &c.Args, check: bundle.PolicyCheck(c.Check), executed: c.Made}
-		if c.Call == "" || !d.isV1() && violated[c.Call] {
+		if c.Call == "" || violated[c.Call] {
 			made.check = bundle.Denied
 		}
 		switch c.Vantage {
@@ -324,14 +320,7 @@ func (d *deriving) trace(b *bundle.Bundle) error {
 		b.Trace = append(b.Trace, entry)
 		full.Calls = append(full.Calls, bundle.CallHashes{Args: args, Result: result})
 	}
-	// In the first format, of a policy with rules of its own the trajectory has
-	// another hash than the one of which the header keeps 8 bytes.
-	if full.Policy.Short() == b.PolicyHash {
-		b.Full = full
-	}
-	if !d.isV1() {
-		b.Observed = d.observed()
-	}
+	b.Full, b.Observed = full, d.observed()
 	return nil
 }
 
@@ -437,9 +426,7 @@ func (d *deriving) testLog() ([]byte, error) {
 	if len(log) > 0 && log[len(log)-1] != '\n' {
 		b.WriteByte('\n')
 	}
-	if !d.isV1() {
-		d.troubles(b)
-	}
+	d.troubles(b)
 	for _, c := range d.graded.Checks {
 		fmt.Fprintf(b, "%s\n", checkLine(c))
 	}

@@ -15,6 +15,7 @@ import (
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/grade"
 	"tallystick/internal/run/policy"
@@ -34,7 +35,7 @@ type told struct {
 
 func newTold(t *testing.T) *told {
 	t.Helper()
-	c := &told{t: t, log: trajectory.NewLog(), pieces: map[digest.Content][]byte{}, files: evidence.CaseFiles{Version: 1}}
+	c := &told{t: t, log: trajectory.NewLog(), pieces: map[digest.Content][]byte{}, files: evidence.CaseFiles{Version: format.Version}}
 	c.record = evidence.CaseScored{SchemaVersion: 1, Attempt: "desk.agent.1", Class: "desk", CaseID: "refund", Tags: []string{"money"}, Repeat: 1, Execution: 1,
 		CaseDigest: digest.ContentOf([]byte("case")), Outcome: evidence.Passed, Score: &evidence.Score{Passed: true, Score: 1}, Retries: 2,
 		FinishedAt: evidence.At(time.Date(2026, 5, 1, 9, 0, 0, 5e6, time.UTC))}
@@ -372,20 +373,6 @@ func TestObservedCallsAndModelWorkAreInTheBundle(t *testing.T) {
 	}
 }
 
-// A run of the first format has the bundle that it always had.
-func TestABundleOfV1StaysAsItWas(t *testing.T) {
-	c := newTold(t)
-	p := policy.ForMode(policy.Restricted)
-	c.event(&trajectory.RunStarted{Attempt: "desk.agent.1", Case: "refund", Class: "desk", Target: "agent", Repeat: 1, Execution: 1, Format: trajectory.FormatV1,
-		Governance: p.Mode, Policy: p.SerialisedDigest(), PolicyShort: p.ShortHash()})
-	c.ask("x")
-	c.event(&trajectory.ModelCallCompleted{Call: "m1", CostMicroUSD: 500, Source: "cassette", Output: trajectory.NewContent(nil, 1)})
-	c.grade(passed)
-	if b := c.end().mustBundle(); b.Observed != nil {
-		t.Errorf("it has a section more: %+v", b.Observed)
-	}
-}
-
 func TestBundleRefusesARecordThatItsEvidenceContradicts(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -513,10 +500,6 @@ func TestEvidenceWhoseFilesNoEventTells(t *testing.T) {
 		}
 		if err := g.checkFolder(); (err == nil) != tt.ok {
 			t.Errorf("%s: %v", name, err)
-		}
-		g.started.Format = trajectory.FormatV1
-		if err := g.checkFolder(); err != nil {
-			t.Errorf("%s, in format v1: %v", name, err)
 		}
 	}
 }

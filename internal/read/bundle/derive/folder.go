@@ -33,12 +33,8 @@ func (f *folderStory) add(p trajectory.Payload) {
 	}
 }
 
-// checkFolder refuses evidence whose files are not those of the events. Format
-// v1 has no events about files.
+// checkFolder refuses evidence whose files are not those of the events.
 func (d *deriving) checkFolder() error {
-	if d.started.Format == trajectory.FormatV1 {
-		return nil
-	}
 	if d.folder.lost && (d.Record.Outcome == evidence.Passed || d.Files.Diff != nil || d.Files.Folder != nil) {
 		return d.contradicted("its working folder could not be compared, and its outcome is %s, with files or a diff in the evidence", d.Record.Outcome)
 	}

@@ -24,6 +24,7 @@ import (
 
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/sequencer"
@@ -32,7 +33,7 @@ import (
 )
 
 const (
-	schema = "tallystick-registry-backup/v1"
+	schema = "tallystick-registry-backup/" + format.Version
 	// maxFile bounds one file of a registry: a segment, a pack, a page of settings.
 	maxFile = 1 << 30
 	maxBlob = 64 << 20

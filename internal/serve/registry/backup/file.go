@@ -3,6 +3,7 @@ package backup
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
 )
@@ -134,6 +136,9 @@ func unpack(in io.Reader, dir string) (*Manifest, error) {
 		}
 		if h.Name == manifestName {
 			m, err := checkManifest(data, found)
+			if refusal.Is(err, refusal.NewerFormat) {
+				return nil, err
+			}
 			if err != nil {
 				return nil, bad("%v", err)
 			}
@@ -174,10 +179,10 @@ func checkManifest(data []byte, found map[string]File) (*Manifest, error) {
 		return nil, fmt.Errorf("its list of files has %d bytes", len(data))
 	}
 	if err := canon.Unmarshal(bytes.TrimSuffix(data, []byte("\n")), &m); err != nil {
-		return nil, fmt.Errorf("its list of files: %w", err)
+		return nil, cmp.Or(format.Newer("the backup", data, "schema", schema), fmt.Errorf("its list of files: %w", err))
 	}
-	if m.Schema != schema {
-		return nil, fmt.Errorf("schema is %q, expected %q", m.Schema, schema)
+	if err := format.Check("the backup", m.Schema, schema); err != nil {
+		return nil, err
 	}
 	for _, f := range m.Files {
 		if found[f.Path] != f {

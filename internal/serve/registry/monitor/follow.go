@@ -12,6 +12,7 @@ import (
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
@@ -256,7 +257,7 @@ type alarmFile struct {
 // alarm saves both signed checkpoints and returns the refusal.
 func (m *Monitor) alarm(name refusal.Name, offered []byte, message, meaning string) error {
 	saved, err := m.saveAlarm(alarmFile{
-		Schema: "tallystick-registry-alarm/v1", Address: m.Client.Address(), Name: name, Message: message, Seen: evidence.At(m.Now()),
+		Schema: "tallystick-registry-alarm/" + format.Version, Address: m.Client.Address(), Name: name, Message: message, Seen: evidence.At(m.Now()),
 		Known: m.memory.Checkpoint, Offered: string(offered),
 	})
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
@@ -24,7 +25,7 @@ import (
 )
 
 const (
-	memorySchema = "tallystick-registry-monitor/v1"
+	memorySchema = "tallystick-registry-monitor/" + format.Version
 	maxMemory    = 1 << 20
 	// maxEntry bounds one line of the copy; the ledger takes entries of 1 MiB.
 	maxEntry = 2 << 20
@@ -64,8 +65,11 @@ func loadMemory(dir string) (*memory, error) {
 	if err == nil {
 		err = canon.Unmarshal(data, m)
 	}
-	if err == nil && m.Schema != memorySchema {
-		err = fmt.Errorf("schema is %q, expected %q", m.Schema, memorySchema)
+	if err == nil {
+		err = format.Check("it", m.Schema, memorySchema)
+	}
+	if newer := format.Newer(path, data, "schema", memorySchema); newer != nil {
+		return nil, newer
 	}
 	if err != nil {
 		return nil, damaged(path, err)

@@ -14,13 +14,14 @@ import (
 	"fmt"
 
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/seal"
 	"tallystick/internal/share/browser"
 )
 
-// Format is the version of the data in a page.
-const Format = "tallystick-report/v1"
+// Format names the format of the data in a page.
+const Format = "tallystick-report/" + format.Version
 
 // layout is raised whenever [Render] makes another page of the same data; the test of
 // the golden page says so.

@@ -2,12 +2,14 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
@@ -17,6 +19,9 @@ import (
 // the file is the page that is made of them.
 func Verify(file []byte, p ledger.Policy) (*Verified, error) {
 	d, err := parse(file)
+	if refusal.Is(err, refusal.NewerFormat) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, refusal.Newf(refusal.Malformed, "report: %w", err).WithHint("the file was cut or changed; ask for it again")
 	}
@@ -55,7 +60,10 @@ func parse(file []byte) (*Data, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(d); err != nil {
-		return nil, err
+		return nil, cmp.Or(format.Newer("the report", data, "format", Format), err)
+	}
+	if newer := format.NewerName("the report", d.Format, Format); newer != nil {
+		return nil, newer
 	}
 	if d.Format != Format || len(d.Entries) == 0 {
 		return nil, fmt.Errorf("its format is %q, expected %q with entries", d.Format, Format)

@@ -8,6 +8,7 @@ package site
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ed25519"
 	"encoding/json"
 	"path"
@@ -17,6 +18,7 @@ import (
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
@@ -30,8 +32,8 @@ const (
 	receiptDir     = "receipt"
 )
 
-// Schema is the version of the manifest.
-const Schema = "tallystick-site/v1"
+// Schema names the format of the manifest.
+const Schema = "tallystick-site/" + format.Version
 
 // MaxFiles and MaxBytes bound a site.
 const (
@@ -81,7 +83,10 @@ func Sign(manifest []byte, key *seal.Key) ([]byte, error) {
 func Parse(data []byte) (*Manifest, error) {
 	var m Manifest
 	if err := canon.UnmarshalCanonical(data, &m); err != nil {
-		return nil, bad("%s: %v", ManifestFile, err)
+		return nil, cmp.Or[error](format.Newer(ManifestFile, data, "schema", Schema), bad("%s: %v", ManifestFile, err))
+	}
+	if newer := format.NewerName(ManifestFile, m.Schema, Schema); newer != nil {
+		return nil, newer
 	}
 	if m.Schema != Schema {
 		return nil, bad("%s has the schema %q, expected %q", ManifestFile, m.Schema, Schema)
