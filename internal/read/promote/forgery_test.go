@@ -466,6 +466,8 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 			write: func(k *book) {
 				id := k.runs(run{})
 				r := &evidence.AttemptReproduced{Attempt: "x", Original: id, Origin: origin, Agrees: true}
+				ends, results := k.ends[id], digest.ContentOf([]byte("results"))
+				r.Registered, r.Finished, r.Results = &ends[0], &ends[1], &results
 				r.Signature = k.sign("oscar", r)
 				k.byHand(evidence.AttemptReproducedKind, r)
 			},

@@ -278,7 +278,7 @@ func TestApplyRefusesWhateverItIsAsked(t *testing.T) {
 // Promote has nothing to write or run with: it imports no package that opens a
 // file, a socket or a process.
 func TestPromoteCannotWriteOrRun(t *testing.T) {
-	allowed := []string{"cmp", "errors", "fmt", "maps", "path", "slices", "strings", "time",
+	allowed := []string{"cmp", "errors", "fmt", "maps", "path", "slices", "strings", "time", "tallystick/internal/record/format",
 		"tallystick/internal/run/bench", "tallystick/internal/record/digest", "tallystick/internal/record/evidence", "tallystick/internal/run/grade",
 		"tallystick/internal/record/refusal", "tallystick/internal/read/history", "tallystick/internal/read/scorecard", "tallystick/internal/record/seal"}
 	files, err := os.ReadDir(".")

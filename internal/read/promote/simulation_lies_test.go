@@ -239,7 +239,10 @@ var lies = []lie{
 		})
 	}, kinds: []string{"signature"}, unmet: []string{"attempt CLASS.agent.1: signature", notAgain}},
 	{name: "run again by hand", tell: func(w *world, class string) {
-		r := &evidence.AttemptReproduced{Attempt: "x", Original: w.runs(run{class: class, target: "agent"}), Origin: simOrigin, Agrees: true}
+		id := w.runs(run{class: class, target: "agent"})
+		r := &evidence.AttemptReproduced{Attempt: "x", Original: id, Origin: simOrigin, Agrees: true}
+		ends, results := w.ends[id], digest.ContentOf([]byte("results"))
+		r.Registered, r.Finished, r.Results = &ends[0], &ends[1], &results
 		r.Signature = w.signed("oscar", r)
 		w.byHand(evidence.AttemptReproducedKind, r)
 	}, unmet: []string{notAgain}},

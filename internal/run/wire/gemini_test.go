@@ -22,7 +22,7 @@ import (
 )
 
 const geminiTape = `
-format: tallystick-cassette/v1
+format: tallystick-cassette/1-draft
 interactions:
 - model:
     api: gemini.generate
