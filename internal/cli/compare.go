@@ -80,7 +80,7 @@ func runCompare(ctx context.Context, env *Env, o compareOptions) error {
 	if !o.noEvidence {
 		options.Divergence, options.Moves = p.Divergence, p.Moves
 	}
-	c, err := scorecard.Compare(a, b, options)
+	c, err := scorecard.Compare(a.Attempt, b.Attempt, options)
 	if err != nil {
 		return p.Refused(err)
 	}

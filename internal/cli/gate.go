@@ -100,21 +100,21 @@ func runGate(_ context.Context, env *Env, o gateOptions) error {
 	if err != nil {
 		return fmt.Errorf("gate of attempt %s: %w", a.ID, err)
 	}
-	results, err := gate.Evaluate(gate.Input{Bench: v, History: past.History, Attempt: a, Evidence: past.Evidence, AcrossBenches: o.across})
+	results, err := gate.Evaluate(gate.Input{Bench: v, History: past.History, Attempt: a.Attempt, Evidence: past.Evidence, AcrossBenches: o.across})
 	if err != nil {
 		return err
 	}
-	if err := answer.WriteReports(past.Dossier(a), results, o.files); err != nil {
+	if err := answer.WriteReports(a, results, o.files); err != nil {
 		return err
 	}
 	if a.Plan.BenchDigest != v.Digest() {
 		env.Note("attempt %s ran against another version of class %s", a.ID, a.Class)
 	}
-	answer := gate.AnswerOf(past.History, a, results)
+	answer := gate.AnswerOf(past.History, a.Attempt, results)
 	if err := env.Answer(answer, func(out io.Writer) { gateText(out, answer) }); err != nil {
 		return err
 	}
-	return cmp.Or(gate.NotMet(a, results), past.RequireProperties(required, a))
+	return cmp.Or(gate.NotMet(a.Attempt, results), past.RequireProperties(required, a.Attempt))
 }
 
 func gateText(out io.Writer, g gate.Answer) {
@@ -131,7 +131,7 @@ func gateText(out io.Writer, g gate.Answer) {
 
 // choose finds the attempt: the named one, or the newest finished one of the
 // class that is meant.
-func (o gateOptions) choose(p *dossier.Reading) (*history.Attempt, error) {
+func (o gateOptions) choose(p *dossier.Reading) (*dossier.Dossier, error) {
 	if o.attempt != "" {
 		a, err := p.Attempt(o.attempt)
 		isClass := func(a *history.Attempt) bool { return a.Class == o.attempt }
@@ -159,5 +159,5 @@ func (o gateOptions) choose(p *dossier.Reading) (*history.Attempt, error) {
 	case len(classes) > 1:
 		return nil, refusal.Newf(refusal.Usage, "there are attempts of %d classes", len(classes)).WithHint("name an attempt, or one of them with --class: %s", strings.Join(classes, ", "))
 	}
-	return newest, nil
+	return p.Dossier(newest), nil
 }

@@ -31,7 +31,7 @@ func runJudgeShow(_ context.Context, env *Env, attempt string) error {
 	if err != nil {
 		return err
 	}
-	j, err := lab.Judged(r, a)
+	j, err := lab.Judged(a)
 	if err != nil {
 		return err
 	}

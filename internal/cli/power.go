@@ -65,7 +65,7 @@ func runPower(_ context.Context, env *Env, o powerOptions) error {
 		if err != nil {
 			return err
 		}
-		attempts = append(attempts, a)
+		attempts = append(attempts, a.Attempt)
 	}
 	power, err := scorecard.PowerOf(attempts, o.detect)
 	if err != nil {

@@ -52,7 +52,7 @@ func runProve(_ context.Context, env *Env, o proveOptions) error {
 			return err
 		}
 	}
-	data, w, err := outgoing.ProveAttempt(p.Dossier(attempt), c)
+	data, w, err := outgoing.ProveAttempt(attempt, c)
 	if err != nil {
 		return err
 	}

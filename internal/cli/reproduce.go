@@ -56,7 +56,7 @@ func runReproduce(ctx context.Context, env *Env, o reproduceOptions) error {
 		return err
 	}
 	defer c.Close()
-	answer, err := lab.Reproduce(ctx, c, lab.Original{Attempt: original, Read: p.Piece}, o.spec)
+	answer, err := lab.Reproduce(ctx, c, lab.Original{Attempt: original.Attempt, Read: p.Piece}, o.spec)
 	if err != nil {
 		return err
 	}

@@ -72,7 +72,7 @@ func runRescore(ctx context.Context, env *Env, o rescoreOptions) error {
 		return err
 	}
 	defer c.Close()
-	answer, err := lab.Rescore(ctx, c, lab.Original{Attempt: attempt, Read: p.Piece}, lab.RescoreOptions{Reason: o.reason, DryRun: o.dryRun,
+	answer, err := lab.Rescore(ctx, c, lab.Original{Attempt: attempt.Attempt, Read: p.Piece}, lab.RescoreOptions{Reason: o.reason, DryRun: o.dryRun,
 		Live: o.live, MaxCostMicroUSD: int64(o.maxCost * 1e6), Version: thisBuild().Harness()})
 	if err != nil {
 		return err

@@ -198,7 +198,7 @@ func reviewAtTerminal(ctx context.Context, env *Env, person *ceremony.Reviewer, 
 	var labels []ceremony.Labelled
 	left := false
 	for i, c := range q.Cases {
-		if !again && person.Has(q.Attempt, c) {
+		if !again && person.Has(c) {
 			continue
 		}
 		item, err := q.Item(c)

@@ -28,10 +28,11 @@ func (r *runner) report(a *recount.Run) error {
 	if err := past.Refresh(); err != nil {
 		return err
 	}
-	attempt, err := past.Attempt(a.Attempt.ID)
+	d, err := past.Attempt(a.Attempt.ID)
 	if err != nil {
 		return err
 	}
+	attempt := d.Attempt
 	a.Attempt = recount.RunAttemptOf(attempt)
 	a.TellGAIA(attempt)
 	if err := a.TellSubmittable(attempt, past.Piece); err != nil {
@@ -48,10 +49,10 @@ func (r *runner) report(a *recount.Run) error {
 		compared = r.compare(past, attempt, a)
 	}
 	if err := past.RequireProperties(o.required, attempt); err != nil {
-		return cmp.Or(answer.WriteReports(past.Dossier(attempt), nil, r.files(attempt)), err)
+		return cmp.Or(answer.WriteReports(d, nil, r.files(attempt)), err)
 	}
 	if !a.Finished {
-		return cmp.Or(answer.WriteReports(past.Dossier(attempt), nil, r.files(attempt)), compared)
+		return cmp.Or(answer.WriteReports(d, nil, r.files(attempt)), compared)
 	}
 	decision, err := gate.Decide(gate.Input{Bench: r.bench, History: past.History, Attempt: attempt, Evidence: past.Evidence})
 	if err != nil {
@@ -61,7 +62,7 @@ func (r *runner) report(a *recount.Run) error {
 	if decision.Results != nil {
 		a.Gate = recount.NewRunGates(decision.Results)
 	}
-	if err := answer.WriteReports(past.Dossier(attempt), decision.Results, r.files(attempt)); err != nil {
+	if err := answer.WriteReports(d, decision.Results, r.files(attempt)); err != nil {
 		return err
 	}
 	unmet := decision.Err(attempt)
@@ -77,7 +78,7 @@ func (r *runner) compare(past *dossier.Reading, attempt *history.Attempt, a *rec
 	if err != nil {
 		return err
 	}
-	c, err := scorecard.Compare(baseline, attempt, scorecard.CompareOptions{MaxDivergences: 20, Divergence: past.Divergence, Moves: past.Moves})
+	c, err := scorecard.Compare(baseline.Attempt, attempt, scorecard.CompareOptions{MaxDivergences: 20, Divergence: past.Divergence, Moves: past.Moves})
 	if refusal.Is(err, refusal.NotComparable) {
 		return refusal.Newf(refusal.NotComparable, "%w", err).
 			WithHint(`their cases or rubric differ; "tally compare %s %s --across-benches" compares the cases that are the same`, baseline.ID, attempt.ID)

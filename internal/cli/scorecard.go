@@ -109,10 +109,10 @@ func (o *scorecardOptions) choose(p *dossier.Reading) ([]*history.Attempt, error
 		if err != nil {
 			return nil, err
 		}
-		if slices.Contains(chosen, a) {
+		if slices.Contains(chosen, a.Attempt) {
 			return nil, refusal.Newf(refusal.Usage, "%s is named twice", id).WithHint("an attempt counts once")
 		}
-		chosen = append(chosen, a)
+		chosen = append(chosen, a.Attempt)
 	}
 	if len(o.attempts) > 0 {
 		return chosen, nil

@@ -63,7 +63,7 @@ func runShow(ctx context.Context, env *Env, o showOptions) error {
 		return err
 	}
 	if caseID == "" {
-		return showAttempt(env, p, attempt, o)
+		return showAttempt(env, attempt, o)
 	}
 	c, err := p.FindCase(dossier.CaseQuery{Case: caseID, Attempt: id})
 	if err != nil {
@@ -83,11 +83,11 @@ func runShow(ctx context.Context, env *Env, o showOptions) error {
 	return env.showPaged(ctx, a, func(out io.Writer) { showCaseText(out, a) })
 }
 
-func showAttempt(env *Env, p *dossier.Reading, attempt *history.Attempt, o showOptions) error {
+func showAttempt(env *Env, attempt *dossier.Dossier, o showOptions) error {
 	if o.events {
 		return refusal.Newf(refusal.Usage, "--events is about one case").WithHint("name it as %s:CASE", attempt.ID)
 	}
-	a, err := answer.ShowAttempt(p.Dossier(attempt))
+	a, err := answer.ShowAttempt(attempt)
 	if err != nil {
 		return err
 	}

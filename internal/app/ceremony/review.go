@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"tallystick/internal/read/dossier"
-	"tallystick/internal/read/history"
 	"tallystick/internal/read/review"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/evidence"
@@ -59,12 +58,12 @@ func NewReviewer(c *dossier.Corpus, pen Pen) (*Reviewer, error) {
 }
 
 // Has reports whether the person labelled the record already.
-func (w *Reviewer) Has(a *history.Attempt, c *history.Case) bool { return w.number(a, c) > 1 }
+func (w *Reviewer) Has(c *dossier.Case) bool { return w.number(c) > 1 }
 
 // number is that of the person's next label of a record.
-func (w *Reviewer) number(a *history.Attempt, c *history.Case) int {
+func (w *Reviewer) number(c *dossier.Case) int {
 	n := 1
-	for _, v := range w.corpus.Reading.History.Reviews(a) {
+	for _, v := range w.corpus.Reading.History.Reviews(c.Dossier().Attempt) {
 		if v.Problem == "" && v.Entry == c.Index && strings.EqualFold(v.By, w.Name) {
 			n = v.Number + 1
 		}
@@ -73,7 +72,7 @@ func (w *Reviewer) number(a *history.Attempt, c *history.Case) int {
 }
 
 // Label signs and records what the person says about one case of a queue.
-func (w *Reviewer) Label(ctx context.Context, q *review.Queue, c *history.Case, label, note string) (*Labelled, error) {
+func (w *Reviewer) Label(ctx context.Context, q *review.Queue, c *dossier.Case, label, note string) (*Labelled, error) {
 	body, err := w.sign(q, c, label, note, q.Blind)
 	if err != nil {
 		return nil, err
@@ -87,13 +86,13 @@ func (w *Reviewer) Label(ctx context.Context, q *review.Queue, c *history.Case, 
 
 // sign makes the signed body, and judges the signature as every reader of the
 // ledger will.
-func (w *Reviewer) sign(q *review.Queue, c *history.Case, label, note string, blind bool) (*evidence.ReviewLabelled, error) {
+func (w *Reviewer) sign(q *review.Queue, c *dossier.Case, label, note string, blind bool) (*evidence.ReviewLabelled, error) {
 	known, ok := q.Scale.Find(label)
 	if !ok {
 		return nil, unknownLabel(&q.Scale, label)
 	}
 	body := &evidence.ReviewLabelled{Origin: w.corpus.Reading.History.Origin, Attempt: q.Attempt.ID, CaseID: c.ID, Repeat: int(c.Repeat), Entry: c.Index, Head: c.Head,
-		Seen: c.Evidence[0], Blind: blind, Question: q.Scale.Question, Label: label, Score: &known.Score, Note: strings.TrimSpace(note), Number: w.number(q.Attempt, c)}
+		Seen: c.Evidence[0], Blind: blind, Question: q.Scale.Question, Label: label, Score: &known.Score, Note: strings.TrimSpace(note), Number: w.number(c)}
 	message, err := body.Message()
 	if err != nil {
 		return nil, err
@@ -158,12 +157,12 @@ const MaxReviewFile = 256 << 20
 // line is checked before anything is signed: all are recorded, or none.
 func (w *Reviewer) LabelFrom(ctx context.Context, q *review.Queue, name string, data []byte) ([]Labelled, error) {
 	type mark struct {
-		c           *history.Case
+		c           *dossier.Case
 		label, note string
 		blind       bool
 	}
 	var marks []mark
-	seen := map[*history.Case]int{}
+	seen := map[int64]int{} // the lines, by the entry of the record
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	lines.Buffer(nil, evidence.MaxEntryBytes)
 	for n := 1; lines.Scan(); n++ {
@@ -181,7 +180,7 @@ func (w *Reviewer) LabelFrom(ctx context.Context, q *review.Queue, name string, 
 		if err != nil {
 			return nil, fmt.Errorf("%s line %d: %w", name, n, err)
 		}
-		if first, twice := seen[c]; twice {
+		if first, twice := seen[c.Index]; twice {
 			return nil, refusal.Newf(refusal.Usage, "%s line %d: case %s, repetition %d, has a label in line %d already", name, n, item.Case, item.Repeat, first)
 		}
 		if _, ok := q.Scale.Find(item.Label); !ok {
@@ -190,7 +189,7 @@ func (w *Reviewer) LabelFrom(ctx context.Context, q *review.Queue, name string, 
 		if len(item.Note) > evidence.MaxReviewNote {
 			return nil, refusal.Newf(refusal.Usage, "%s line %d: case %s: the note has %d bytes, expected at most %d", name, n, item.Case, len(item.Note), evidence.MaxReviewNote)
 		}
-		seen[c] = n
+		seen[c.Index] = n
 		marks = append(marks, mark{c, item.Label, item.Note, item.Blind})
 	}
 	if err := lines.Err(); err != nil {

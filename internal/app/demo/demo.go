@@ -213,7 +213,7 @@ func (d *demo) look(ctx context.Context, a *Answer) error {
 	if err != nil {
 		return err
 	}
-	if a.Scorecard, err = scorecard.Of(past.History, scorecard.View{Attempts: []*history.Attempt{attempt}, Evidence: past.Evidence}); err != nil {
+	if a.Scorecard, err = scorecard.Of(past.History, scorecard.View{Attempts: []*history.Attempt{attempt.Attempt}, Evidence: past.Evidence}); err != nil {
 		return err
 	}
 	failed, err := past.FindCase(dossier.CaseQuery{Case: demoFailed, Attempt: demoAttempt})

@@ -10,7 +10,6 @@ import (
 	"tallystick/internal/read/answer"
 	"tallystick/internal/read/bundle"
 	"tallystick/internal/read/dossier"
-	"tallystick/internal/read/history"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
@@ -101,7 +100,7 @@ func replayReproduction(d *demo, copied string) error {
 }
 
 // attemptIn reads a copy of the workspace.
-func (d *demo) attemptIn(copied string) (*dossier.Reading, *history.Attempt, error) {
+func (d *demo) attemptIn(copied string) (*dossier.Reading, *dossier.Dossier, error) {
 	p, err := d.in(copied)
 	if err != nil {
 		return nil, nil, err

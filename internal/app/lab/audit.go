@@ -14,11 +14,11 @@ func AuditInput(c *dossier.Corpus, attempt string, whole bool) (audit.Input, err
 	if err != nil {
 		return audit.Input{}, err
 	}
-	from, err := outgoing.Audited(c.Reading.Dossier(a))
+	from, err := outgoing.Audited(a)
 	if err != nil {
 		return audit.Input{}, err
 	}
-	if from.Target, err = targetOf(c, a); err != nil {
+	if from.Target, err = targetOf(c, a.Attempt); err != nil {
 		return audit.Input{}, err
 	}
 	return submission.AuditInput(from, whole)

@@ -143,7 +143,7 @@ func TestSecondViewIsDrawnAndChangesNoScore(t *testing.T) {
 		t.Fatal(err)
 	}
 	for of := range a.Cases() {
-		checks, err := c.Reading.Dossier(a).Case(of).Checks()
+		checks, err := of.Checks()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -56,13 +56,13 @@ type JudgedMember struct {
 
 // Judged sums up what models said in an attempt that was read with its records. It
 // is nil if no model judged.
-func Judged(r *dossier.Reading, a *history.Attempt) (*JudgedAttempt, error) {
+func Judged(a *dossier.Dossier) (*JudgedAttempt, error) {
 	out := &JudgedAttempt{Attempt: a.ID, Members: []JudgedMember{}}
 	if s := a.Judge(); s != nil {
 		out.Standing, out.Calibration = s.State, s.Text()
 	}
 	judged := false
-	for c := range r.Dossier(a).Cases() {
+	for c := range a.Cases() {
 		if c.Index < 0 || !c.Context.JudgedByModel {
 			continue
 		}
@@ -78,7 +78,7 @@ func Judged(r *dossier.Reading, a *history.Attempt) (*JudgedAttempt, error) {
 				out.add(&checks[i])
 			}
 		}
-		if out.pay(r, c) != nil {
+		if out.pay(a.Reading(), c) != nil {
 			out.LeftOut++
 		}
 	}

@@ -37,7 +37,7 @@ func (b *tribunal) rescore(change func(*RescoreOptions)) (*Rescored, error) {
 	if change != nil {
 		change(&o)
 	}
-	return Rescore(context.Background(), c, Original{Attempt: a, Read: c.Reading.Piece}, o)
+	return Rescore(context.Background(), c, Original{Attempt: a.Attempt, Read: c.Reading.Piece}, o)
 }
 
 // theCase is the only case of the first attempt.
@@ -146,7 +146,7 @@ func TestKilledRescoreDoesNotPayForVotesAgain(t *testing.T) {
 	defer cancel()
 	b.cut = cancel
 	o := RescoreOptions{Reason: "the judge was down", Live: true, MaxCostMicroUSD: 1_000_000, Version: "test"}
-	if _, err := Rescore(ctx, c, Original{Attempt: a, Read: c.Reading.Piece}, o); err == nil || b.asked != 7 {
+	if _, err := Rescore(ctx, c, Original{Attempt: a.Attempt, Read: c.Reading.Piece}, o); err == nil || b.asked != 7 {
 		t.Fatalf("%v, asked %d times", err, b.asked)
 	}
 	got, err := b.rescore(nil)

@@ -61,5 +61,5 @@ func retried(r *dossier.Reading, class, target, name string) (*history.Attempt, 
 	case a.Finished == nil:
 		return nil, refusal.Newf(refusal.Usage, "--retry-errors %s: the attempt is not finished", a.ID).WithHint("resume it first: the same command with --resume in place of --retry-errors")
 	}
-	return a, nil
+	return a.Attempt, nil
 }

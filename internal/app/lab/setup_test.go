@@ -231,7 +231,7 @@ func (p *place) original(id string) Original {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return Original{a, r.Piece}
+	return Original{a.Attempt, r.Piece}
 }
 
 func TestRescoreAmendsWhatChangedAndNothingElse(t *testing.T) {

@@ -76,11 +76,11 @@ func Submit(c *dossier.Corpus, o SubmitOptions) (*Submitted, error) {
 	if err != nil {
 		return nil, err
 	}
-	from, receipts, err := outgoing.Submission(c.Reading.Dossier(a), o.since())
+	from, receipts, err := outgoing.Submission(a, o.since())
 	if err != nil {
 		return nil, c.Refused(err)
 	}
-	if from.Target, err = targetOf(c, a); err != nil {
+	if from.Target, err = targetOf(c, a.Attempt); err != nil {
 		return nil, err
 	}
 	from.WithoutSources = o.WithoutSources
@@ -105,7 +105,7 @@ func Submit(c *dossier.Corpus, o SubmitOptions) (*Submitted, error) {
 	for _, data := range p.Files {
 		s.Bytes += int64(len(data))
 	}
-	if err := refuseSubmission(a, p, o); err != nil || o.DryRun {
+	if err := refuseSubmission(a.Attempt, p, o); err != nil || o.DryRun {
 		return s, err
 	}
 	s.Package = o.Out

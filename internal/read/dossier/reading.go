@@ -356,9 +356,9 @@ func (p *people) tape(byHand bool, b *evidence.CassetteRecorded) {
 }
 
 // Attempt finds an attempt that a person named.
-func (r *Reading) Attempt(id string) (*history.Attempt, error) {
+func (r *Reading) Attempt(id string) (*Dossier, error) {
 	if a := r.History.Attempt(id); a != nil {
-		return a, nil
+		return r.Dossier(a), nil
 	}
 	var known []string
 	newest := "" // of the class, if that is what was named
@@ -466,9 +466,5 @@ func (p *Place) ReadAttempt(id string, ask Ask) (*Dossier, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := r.Attempt(id)
-	if err != nil {
-		return nil, err
-	}
-	return r.Dossier(a), nil
+	return r.Attempt(id)
 }

@@ -16,7 +16,6 @@ import (
 	"unicode/utf8"
 
 	"tallystick/internal/read/dossier"
-	"tallystick/internal/read/history"
 	"tallystick/internal/read/outline"
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/digest"
@@ -53,13 +52,11 @@ type Ask struct {
 // A Queue is the cases of an attempt that somebody is to look at, in the
 // order of the plan, or in that of the draw.
 type Queue struct {
-	Attempt *history.Attempt
+	Attempt *dossier.Dossier
 	Scale   bench.Review
 	Blind   bool
-	Cases   []*history.Case
+	Cases   []*dossier.Case
 	HeldOut int // cases that are left out because they are held out
-
-	r *dossier.Reading
 }
 
 // A Item is one case as a person sees it, and where the answer goes. A line
@@ -111,12 +108,12 @@ func Open(r *dossier.Reading, ask Ask) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &Queue{Attempt: a, Scale: *scale, Blind: ask.Blind, r: r}
+	q := &Queue{Attempt: a, Scale: *scale, Blind: ask.Blind}
 	labels := map[int64][]scorecard.GivenLabel{}
-	for _, c := range scorecard.ReviewedCases(r.History, a) {
+	for _, c := range scorecard.ReviewedCases(r.History, a.Attempt) {
 		labels[c.Entry] = c.Labels
 	}
-	for c := range r.Dossier(a).Cases() {
+	for c := range a.Cases() {
 		if c.Index < 0 {
 			continue
 		}
@@ -133,7 +130,7 @@ func Open(r *dossier.Reading, ask Ask) (*Queue, error) {
 			q.HeldOut++
 			continue
 		}
-		q.Cases = append(q.Cases, c.Case)
+		q.Cases = append(q.Cases, c)
 	}
 	if ask.Sample > 0 {
 		q.Cases = drawn(q.Cases, ask.Sample, ask.Seed, a.ID)
@@ -153,13 +150,13 @@ func scaleOf(r *dossier.Reading, class string) (*bench.Review, error) {
 }
 
 // attemptNamed finds an attempt, or the newest of a class that has a record.
-func attemptNamed(r *dossier.Reading, name string) (*history.Attempt, error) {
-	if r.History.Attempt(name) != nil {
-		return r.Attempt(name)
+func attemptNamed(r *dossier.Reading, name string) (*dossier.Dossier, error) {
+	if a := r.History.Attempt(name); a != nil {
+		return r.Dossier(a), nil
 	}
 	for _, a := range slices.Backward(r.History.Attempts) {
 		if a.Class == name && a.Records > 0 {
-			return r.Attempt(a.ID)
+			return r.Dossier(a), nil
 		}
 	}
 	return r.Attempt(name)
@@ -204,46 +201,47 @@ func anyCheck(c *dossier.Case, holds func(*grade.Detail) bool) (bool, error) {
 
 // drawn draws n cases. The seed and the names decide, so that whoever knows the
 // seed draws the same ones: nobody picks the cases that suit him.
-func drawn(cases []*history.Case, n int, seed, attempt string) []*history.Case {
-	lot := func(c *history.Case) string {
+func drawn(cases []*dossier.Case, n int, seed, attempt string) []*dossier.Case {
+	lot := func(c *dossier.Case) string {
 		sum := sha256.Sum256(fmt.Appendf(nil, "tallystick-review-sample-v1\x00%s\x00%s\x00%s\x00%d", seed, attempt, c.ID, c.Repeat))
 		return hex.EncodeToString(sum[:])
 	}
 	sorted := slices.Clone(cases)
-	slices.SortFunc(sorted, func(x, y *history.Case) int { return cmp.Compare(lot(x), lot(y)) })
+	slices.SortFunc(sorted, func(x, y *dossier.Case) int { return cmp.Compare(lot(x), lot(y)) })
 	return sorted[:min(n, len(sorted))]
 }
 
 // Item is a case of the queue as a person sees it. The evidence is verified
 // against the record: nobody is asked about something else.
-func (q *Queue) Item(c *history.Case) (*Item, error) {
-	files, err := history.FilesOf(c, q.r.Piece)
+func (q *Queue) Item(c *dossier.Case) (*Item, error) {
+	files, err := c.Files()
 	if err == nil {
 		var v *trajectory.Verified
-		if v, err = history.TrajectoryIn(files, q.r.Piece); err == nil {
+		if v, err = c.Trajectory(); err == nil {
 			return q.item(c, files, v)
 		}
 	}
 	return nil, fmt.Errorf("case %s (entry %d): %w", c.ID, c.Index, err)
 }
 
-func (q *Queue) item(c *history.Case, files *evidence.CaseFiles, v *trajectory.Verified) (*Item, error) {
+func (q *Queue) item(c *dossier.Case, files *evidence.CaseFiles, v *trajectory.Verified) (*Item, error) {
+	r := q.Attempt.Reading()
 	item := &Item{Attempt: q.Attempt.ID, Case: c.ID, Repeat: int(c.Repeat), Head: c.Head, Seen: c.Evidence[0], Blind: q.Blind,
 		Question: q.Scale.Question, Labels: q.Scale.Names(), Asked: []string{}, Steps: []string{}, Changed: []string{}}
 	for e := range v.Events() {
 		switch p := e.Payload.(type) {
 		case *trajectory.TurnStarted:
 			if p.Input != nil {
-				item.Asked = append(item.Asked, wholeText(q.r, p.Input))
+				item.Asked = append(item.Asked, wholeText(r, p.Input))
 			}
 		case *trajectory.TurnCompleted:
 			if p.Answer != nil {
-				item.Answer = wholeText(q.r, p.Answer)
+				item.Answer = wholeText(r, p.Answer)
 			}
 		}
 	}
 	if files.Answer != nil {
-		data, err := q.r.Piece(*files.Answer)
+		data, err := r.Piece(*files.Answer)
 		if err != nil {
 			return nil, fmt.Errorf("case %s (entry %d): answer: %w", c.ID, c.Index, err)
 		}
@@ -262,8 +260,8 @@ func (q *Queue) item(c *history.Case, files *evidence.CaseFiles, v *trajectory.V
 }
 
 // addMachine adds what a blind reviewer is not shown.
-func (q *Queue) addMachine(item *Item, c *history.Case) error {
-	checks, err := q.r.Dossier(q.Attempt).Case(c).Checks()
+func (q *Queue) addMachine(item *Item, c *dossier.Case) error {
+	checks, err := c.Checks()
 	if err != nil {
 		return fmt.Errorf("case %s (entry %d): %w", c.ID, c.Index, err)
 	}
@@ -272,7 +270,7 @@ func (q *Queue) addMachine(item *Item, c *history.Case) error {
 		score := c.EffectiveScore()
 		item.Machine.Score = &score
 	}
-	for _, x := range scorecard.ReviewedCases(q.r.History, q.Attempt) {
+	for _, x := range scorecard.ReviewedCases(q.Attempt.Reading().History, q.Attempt.Attempt) {
 		if x.Entry == c.Index {
 			item.Machine.People = x.Labels
 		}
@@ -328,7 +326,7 @@ func Report(r *dossier.Reading, name string) (*scorecard.ReviewReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	return scorecard.ReviewsOf(r.History, a, scorecard.ReviewScale{Question: scale.Question, Labels: scale.Names(), Worth: func(label string) (float64, bool) {
+	return scorecard.ReviewsOf(r.History, a.Attempt, scorecard.ReviewScale{Question: scale.Question, Labels: scale.Names(), Worth: func(label string) (float64, bool) {
 		l, ok := scale.Find(label)
 		return l.Score, ok
 	}})
@@ -336,11 +334,11 @@ func Report(r *dossier.Reading, name string) (*scorecard.ReviewReport, error) {
 
 // Match finds the record that a line of a queue is about. What the person saw must
 // still be what the ledger names, and whole.
-func (q *Queue) Match(item *Item) (*history.Case, error) {
+func (q *Queue) Match(item *Item) (*dossier.Case, error) {
 	if item.Attempt != q.Attempt.ID {
 		return nil, refusal.Newf(refusal.Usage, "found a label for attempt %q, expected %s", item.Attempt, q.Attempt.ID)
 	}
-	var c *history.Case
+	var c *dossier.Case
 	var known []string
 	for x := range q.Attempt.Cases() {
 		if x.Index >= 0 && x.ID == item.Case && int(x.Repeat) == item.Repeat {
@@ -352,7 +350,7 @@ func (q *Queue) Match(item *Item) (*history.Case, error) {
 		return nil, refusal.Newf(refusal.UnknownName, "attempt %s has no record of case %q, repetition %d", q.Attempt.ID, item.Case, item.Repeat).
 			Suggest(item.Case, known, `"tally show %s" lists the cases`, q.Attempt.ID)
 	}
-	if !slices.ContainsFunc(q.Cases, func(x *history.Case) bool { return x.Index == c.Index }) {
+	if !slices.ContainsFunc(q.Cases, func(x *dossier.Case) bool { return x.Index == c.Index }) {
 		return nil, refusal.Newf(refusal.Usage, "case %s, repetition %d, is not in this queue of %d cases", c.ID, c.Repeat, len(q.Cases)).
 			WithHint("give --only, --sample and --seed as for --export; held-out cases need --show-held-out")
 	}
@@ -367,7 +365,7 @@ func (q *Queue) Match(item *Item) (*history.Case, error) {
 		return nil, refusal.Newf(refusal.DigestMismatch, "case %s: the person saw the evidence %s, the ledger names %s", c.ID, item.Seen, c.Evidence[0]).
 			WithHint("export the queue again: a label is for what the ledger names")
 	}
-	if err := q.r.Evidence(q.Attempt, c); err != nil {
+	if err := c.CheckEvidence(); err != nil {
 		return nil, fmt.Errorf("case %s: what was seen: %w", c.ID, err)
 	}
 	return c, q.matchShown(item, c)
@@ -376,7 +374,7 @@ func (q *Queue) Match(item *Item) (*history.Case, error) {
 // matchShown refuses a line that shows something else than the evidence: whoever
 // changes the answer in an exported queue has a person sign a label of a text that
 // nobody wrote.
-func (q *Queue) matchShown(item *Item, c *history.Case) error {
+func (q *Queue) matchShown(item *Item, c *dossier.Case) error {
 	again := *q
 	again.Blind = item.Blind
 	shown, err := again.Item(c)

@@ -65,7 +65,7 @@ func (v *Viewer) WriteBundle(ctx context.Context, ask BundleAsk) (*Bundle, error
 func (v *Viewer) known(names []string) ([]string, error) {
 	var ids []string
 	for _, name := range names {
-		a, err := v.r.Attempt(name)
+		a, err := v.attemptNamed(name)
 		if err != nil {
 			return nil, err
 		}

@@ -68,11 +68,11 @@ func (v *Viewer) compare(req *http.Request) (*page, error) {
 		p.Next = []command{{What: "In the terminal", Line: "tally compare A B"}}
 		return p, nil
 	}
-	a, err := v.r.Attempt(data.A)
+	a, err := v.attemptNamed(data.A)
 	if err != nil {
 		return nil, err
 	}
-	b, err := v.r.Attempt(data.B)
+	b, err := v.attemptNamed(data.B)
 	if err != nil {
 		return nil, err
 	}

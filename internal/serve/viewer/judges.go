@@ -70,7 +70,7 @@ func (v *Viewer) judgedAttempts(data *judgesData) error {
 		if cases += a.Records; len(data.Judged) == judgedOnPage || cases > judgedCasesMost {
 			return nil
 		}
-		j, err := lab.Judged(v.r, a)
+		j, err := lab.Judged(v.r.Dossier(a))
 		if err != nil {
 			return err
 		}

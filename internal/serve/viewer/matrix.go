@@ -93,7 +93,7 @@ func (v *Viewer) matrix(req *http.Request) (*page, error) {
 func (v *Viewer) columns(data *matrixData, asked []string) ([]*history.Attempt, error) {
 	var chosen []*history.Attempt
 	for _, id := range asked[:min(len(asked), maxColumns)] {
-		a, err := v.r.Attempt(id)
+		a, err := v.attemptNamed(id)
 		if err != nil {
 			return nil, err
 		}

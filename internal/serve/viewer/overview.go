@@ -104,7 +104,7 @@ func (v *Viewer) targetLine(g scorecard.ClassTarget) (targetLine, error) {
 	if g.Newest == nil {
 		return out, nil
 	}
-	a, err := v.r.Attempt(g.Newest.ID)
+	a, err := v.attemptNamed(g.Newest.ID)
 	if err != nil {
 		return out, err
 	}

@@ -347,7 +347,16 @@ type errorData struct{ Name, Text, Hint string }
 
 // lookUp finds the attempt of an address.
 func (v *Viewer) lookUp(req *http.Request) (*history.Attempt, error) {
-	return v.r.Attempt(req.PathValue("id"))
+	return v.attemptNamed(req.PathValue("id"))
+}
+
+// attemptNamed finds the attempt of a name.
+func (v *Viewer) attemptNamed(id string) (*history.Attempt, error) {
+	d, err := v.r.Attempt(id)
+	if err != nil {
+		return nil, err
+	}
+	return d.Attempt, nil
 }
 
 // templates are parsed when the first page is asked for: most commands never do.
