@@ -100,7 +100,12 @@ func runGate(_ context.Context, env *Env, o gateOptions) error {
 	if err != nil {
 		return fmt.Errorf("gate of attempt %s: %w", a.ID, err)
 	}
-	results, err := gate.Evaluate(gate.Input{Bench: v, History: past.History, Attempt: a.Attempt, Evidence: past.Evidence, AcrossBenches: o.across})
+	in, err := gate.NewInput(v, a)
+	if err != nil {
+		return err
+	}
+	in.AcrossBenches = o.across
+	results, err := gate.Evaluate(in)
 	if err != nil {
 		return err
 	}

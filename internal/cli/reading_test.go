@@ -15,6 +15,7 @@ import (
 
 	"tallystick/internal/read/answer"
 	"tallystick/internal/read/dossier"
+	"tallystick/internal/read/history"
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
@@ -219,7 +220,15 @@ func TestAReadingGoesOnAsTheLedgerGrows(t *testing.T) {
 
 func cardsOf(t *testing.T, r *dossier.Reading) []byte {
 	t.Helper()
-	card, err := scorecard.Of(r.History, scorecard.View{Attempts: r.History.Attempts, Evidence: r.Evidence})
+	found := make(map[*history.Attempt]scorecard.Evidence)
+	for _, a := range r.History.Attempts {
+		whole, err := r.ReadAll(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[a] = whole
+	}
+	card, err := scorecard.Of(r.History, scorecard.View{Attempts: r.History.Attempts, Evidence: found})
 	if err != nil {
 		t.Fatal(err)
 	}

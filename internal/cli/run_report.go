@@ -54,7 +54,11 @@ func (r *runner) report(a *recount.Run) error {
 	if !a.Finished {
 		return cmp.Or(answer.WriteReports(d, nil, r.files(attempt)), compared)
 	}
-	decision, err := gate.Decide(gate.Input{Bench: r.bench, History: past.History, Attempt: attempt, Evidence: past.Evidence})
+	in, err := gate.NewInput(r.bench, d)
+	if err != nil {
+		return err
+	}
+	decision, err := gate.Decide(in)
 	if err != nil {
 		return err
 	}

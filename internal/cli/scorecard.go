@@ -85,7 +85,12 @@ func runScorecard(_ context.Context, env *Env, o scorecardOptions) error {
 	if !o.noEvidence {
 		rows := p.ForDisplay()
 		defer rows.Close()
-		view.Evidence = rows.Evidence
+		view.Evidence = make(map[*history.Attempt]scorecard.Evidence)
+		for _, a := range chosen {
+			if view.Evidence[a], err = rows.Dossier(a); err != nil {
+				return p.Refused(err)
+			}
+		}
 	}
 	card, err := scorecard.Of(p.History, view)
 	if err != nil {

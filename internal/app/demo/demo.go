@@ -213,7 +213,11 @@ func (d *demo) look(ctx context.Context, a *Answer) error {
 	if err != nil {
 		return err
 	}
-	if a.Scorecard, err = scorecard.Of(past.History, scorecard.View{Attempts: []*history.Attempt{attempt.Attempt}, Evidence: past.Evidence}); err != nil {
+	whole, err := attempt.ReadAll()
+	if err != nil {
+		return err
+	}
+	if a.Scorecard, err = scorecard.Of(past.History, scorecard.View{Attempts: []*history.Attempt{attempt.Attempt}, Evidence: map[*history.Attempt]scorecard.Evidence{attempt.Attempt: whole}}); err != nil {
 		return err
 	}
 	failed, err := past.FindCase(dossier.CaseQuery{Case: demoFailed, Attempt: demoAttempt})

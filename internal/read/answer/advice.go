@@ -58,20 +58,11 @@ func Advise(r *dossier.Reading, class string) (*promote.Recommendation, error) {
 }
 
 func advise(r *dossier.Reading, v *bench.Verified, days int) (*promote.Recommendation, error) {
-	published, err := anchors(r.Anchors())
+	published, err := r.Anchors()
 	if err != nil {
 		return nil, err
 	}
-	return promote.Recommend(promote.Input{Bench: v, History: r.History, Anchors: published, Now: r.Now(), Evidence: r.Evidence, WindowDays: days})
-}
-
-// anchors are those that the ledger was verified against, for package promote.
-func anchors(cosigned []dossier.CosignedAnchor, err error) ([]promote.Anchor, error) {
-	var out []promote.Anchor
-	for _, a := range cosigned {
-		out = append(out, promote.Anchor(a))
-	}
-	return out, err
+	return promote.Recommend(promote.Input{Bench: v, History: r.History, Anchors: published, Now: r.Now(), Evidence: r.ReadAll, WindowDays: days})
 }
 
 // Advised are the recommendations of a class in the ledger, by their index.

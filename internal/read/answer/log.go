@@ -13,6 +13,7 @@ import (
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
+	"tallystick/internal/run/bench"
 	"tallystick/internal/run/journal"
 )
 
@@ -61,7 +62,7 @@ func Log(r *dossier.Reading, o LogOptions) ([]Logged, error) {
 		if o.Class != "" && a.Class != o.Class || o.Target != "" && a.Target != o.Target {
 			continue
 		}
-		l, err := logged(r.Dossier(a), r.Evidence)
+		l, err := logged(r.Dossier(a), gatesNow)
 		if err != nil {
 			return nil, err
 		}
@@ -95,11 +96,29 @@ func Glance(d *dossier.Display, a *history.Attempt) (Logged, error) {
 	if a.Tasks() > MaxGlance {
 		return logged(d.Reading().Dossier(a), nil)
 	}
-	return logged(d.Reading().Dossier(a), d.Evidence)
+	return logged(d.Reading().Dossier(a), func(v *bench.Verified, a *dossier.Dossier) ([]gate.Result, error) {
+		if !gate.AskForEvidence(v) {
+			return gatesNow(v, a)
+		}
+		shown, err := d.Dossier(a.Attempt)
+		if err != nil {
+			return nil, err
+		}
+		return gate.Preview(v, shown)
+	})
 }
 
-// An evidenceOf finds out whether the evidence of a record is whole.
-type evidenceOf = func(*history.Attempt, *history.Case) error
+// A gatesOf compares an attempt with the gates of its class.
+type gatesOf = func(*bench.Verified, *dossier.Dossier) ([]gate.Result, error)
+
+// gatesNow reads the evidence if a gate asks for it.
+func gatesNow(v *bench.Verified, a *dossier.Dossier) ([]gate.Result, error) {
+	in, err := gate.NewInput(v, a)
+	if err != nil {
+		return nil, err
+	}
+	return gate.Evaluate(in)
+}
 
 // unknownAmong refuses a name that no attempt has, and suggests one that some
 // attempt has.
@@ -113,9 +132,9 @@ func unknownAmong(what, name string, known []string) error {
 		Suggest(name, known, "there are attempts of %s", listed(known))
 }
 
-// logged counts what became of an attempt; looks finds out whether evidence
-// is whole, and without it nobody says whether gates are met.
-func logged(a *dossier.Dossier, looks evidenceOf) (Logged, error) {
+// logged counts what became of an attempt; without gates nobody says whether they
+// are met.
+func logged(a *dossier.Dossier, gates gatesOf) (Logged, error) {
 	l := Logged{ID: a.ID, Class: a.Class, Target: a.Target, Number: a.Ordinal, Of: a.Siblings, Mode: a.Mode, Level: a.Level, StartedAt: a.Time,
 		Finished: a.Finished != nil, Filtered: a.Plan.Filtered, Reduce: a.Plan.Reduce, Retries: a.Plan.Retries, Total: a.Tasks(), NotRun: a.Unlisted(), Problems: append([]string{}, a.Problems...)}
 	cost, known := int64(0), true
@@ -124,7 +143,7 @@ func logged(a *dossier.Dossier, looks evidenceOf) (Logged, error) {
 		cost, known = cost+c.CostMicro, known && c.CostKnown()
 	}
 	l.CostUSD, l.Paid, l.Qualifications = dollarsOf(cost, known), paidSoFar(a), history.Qualify(a.Attempt)
-	met, err := gateMet(a, looks)
+	met, err := gateMet(a, gates)
 	l.GateMet = met
 	return l, err
 }
@@ -164,8 +183,8 @@ func (l *Logged) count(o evidence.Outcome) {
 // gateMet asks the gates that the attempt was registered with, if the class
 // still has them. A bench that does not verify is a matter for the commands
 // that rest on it: here the question has no answer.
-func gateMet(a *dossier.Dossier, looks evidenceOf) (*bool, error) {
-	if looks == nil || a.Finished == nil || a.Plan.Filtered {
+func gateMet(a *dossier.Dossier, gates gatesOf) (*bool, error) {
+	if gates == nil || a.Finished == nil || a.Plan.Filtered {
 		return nil, nil
 	}
 	r := a.Reading()
@@ -173,7 +192,7 @@ func gateMet(a *dossier.Dossier, looks evidenceOf) (*bool, error) {
 	if err != nil || len(v.Registration().Gates) == 0 || a.Plan.BenchDigest != v.Digest() {
 		return nil, nil
 	}
-	results, err := gate.Evaluate(gate.Input{Bench: v, History: r.History, Attempt: a.Attempt, Evidence: looks})
+	results, err := gates(v, a)
 	if err != nil {
 		return nil, r.Refused(err)
 	}
@@ -219,7 +238,7 @@ type ShownAttempt struct {
 // ShowAttempt gathers what there is to see of an attempt. It needs
 // [dossier.Ask].Again.
 func ShowAttempt(a *dossier.Dossier) (*ShownAttempt, error) {
-	l, err := logged(a, a.Reading().Evidence)
+	l, err := logged(a, gatesNow)
 	if err != nil {
 		return nil, err
 	}

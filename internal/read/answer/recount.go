@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"tallystick/internal/read/dossier"
-	"tallystick/internal/read/history"
 	"tallystick/internal/read/promote"
 	"tallystick/internal/read/recount"
 	"tallystick/internal/record/format"
@@ -128,9 +127,9 @@ func source(r *dossier.Reading) *recount.Source {
 	for i, a := range r.Advised() {
 		advised[i] = recount.Advice(a)
 	}
-	return &recount.Source{History: r.History, At: r.Then, Evidence: r.Evidence, Piece: r.Piece, Divergence: r.Divergence, Moves: r.Moves, Bench: r.Bench,
+	return &recount.Source{History: r.History, At: r.Then, Whole: r.ReadAll, Piece: r.Piece, Divergence: r.Divergence, Moves: r.Moves, Bench: r.Bench,
 		Advised: advised, Proves: r.ProvedBy,
-		Anchors: func(then *history.History) ([]promote.Anchor, error) { return anchors(r.AnchorsThen(then)) }}
+		Anchors: r.AnchorsThen}
 }
 
 // recountRun makes the kept answer of a run again. It must be of the attempt

@@ -35,7 +35,7 @@ func Report(a *dossier.Dossier, results []gate.Result) (gate.Report, error) {
 	}
 	looked := 0
 	for c := range a.Cases() {
-		t := gate.Case{ID: c.ID, Outcome: c.Effective(), Duration: c.Latency(), FailureModes: c.FailureModes(), Qualifications: a.QualificationsOf(c.Case)}
+		t := gate.Row{ID: c.ID, Outcome: c.Effective(), Duration: c.Latency(), FailureModes: c.FailureModes(), Qualifications: a.QualificationsOf(c.Case)}
 		if record := records[c.Index]; record != nil {
 			t.Reason = record.Reason
 		}
@@ -63,7 +63,7 @@ func Report(a *dossier.Dossier, results []gate.Result) (gate.Report, error) {
 		report.Cases = append(report.Cases, t)
 	}
 	for range a.Unlisted() {
-		report.Cases = append(report.Cases, gate.Case{ID: "a case whose name is not known", Outcome: history.NotRun, Qualifications: []string{history.QualNotRun}})
+		report.Cases = append(report.Cases, gate.Row{ID: "a case whose name is not known", Outcome: history.NotRun, Qualifications: []string{history.QualNotRun}})
 	}
 	return report, nil
 }
@@ -71,7 +71,7 @@ func Report(a *dossier.Dossier, results []gate.Result) (gate.Report, error) {
 // reducedCases adds one test for each case whose repetitions make one outcome.
 func reducedCases(report *gate.Report, a *dossier.Dossier, records map[int64]*evidence.CaseScored) error {
 	for _, x := range scorecard.ReducedCases(a.Attempt) {
-		t := gate.Case{ID: x.ID, Outcome: x.Outcome, Score: x.Score}
+		t := gate.Row{ID: x.ID, Outcome: x.Outcome, Score: x.Score}
 		var first *dossier.Case // that did not pass
 		for _, c := range x.Cases {
 			t.Duration += c.Latency()
@@ -101,7 +101,7 @@ func reducedCases(report *gate.Report, a *dossier.Dossier, records map[int64]*ev
 // compared adds to a case that did not pass what the grader compared that decided
 // it. It is a help to people: without the evidence the report is shorter and as
 // red.
-func compared(c *dossier.Case, t *gate.Case) {
+func compared(c *dossier.Case, t *gate.Row) {
 	if c.Correction != nil {
 		return // the correction says all
 	}
@@ -129,7 +129,7 @@ func compared(c *dossier.Case, t *gate.Case) {
 }
 
 // withholdIn hides what a report would tell of a held-out case.
-func withholdIn(c *dossier.Case, t *gate.Case) error {
+func withholdIn(c *dossier.Case, t *gate.Row) error {
 	if t.Reason == "" && t.Got == "" && t.Want == "" {
 		return nil
 	}

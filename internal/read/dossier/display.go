@@ -1,6 +1,7 @@
 package dossier
 
 import (
+	"iter"
 	"sync"
 
 	"tallystick/internal/read/dossier/rows"
@@ -14,8 +15,8 @@ import (
 //
 // The cache is a folder of the workspace that anybody may delete, and that
 // whoever can write there may forge. So gate, promote, verify and whatever else
-// decides or vouches ask [Reading.Evidence]; package structure has the list of
-// those who may ask for a Display.
+// decides or vouches takes a [Whole]; package structure has the list of those who
+// may ask for a Display.
 type Display struct {
 	r *Reading
 
@@ -29,14 +30,43 @@ func (r *Reading) ForDisplay() *Display { return &Display{r: r, rows: make(map[s
 // CacheDir is the folder of what is derived and may be deleted at any time.
 func (p *Place) CacheDir() string { return p.Private("cache") }
 
-// Evidence is [Reading.Evidence] for display. Several goroutines may ask.
-func (d *Display) Evidence(a *history.Attempt, c *history.Case) error {
-	key := rows.Key(a, c)
+// A Shown is a dossier of whose cases that passed the evidence was looked at, or
+// known from the cache. It tells what is missing as a [Whole] does, and nothing that
+// decides takes one: only [Display.Dossier] makes it.
+type Shown struct {
+	*Dossier
+	findings
+}
+
+// Dossier looks at the evidence of the cases of an attempt that passed.
+func (d *Display) Dossier(a *history.Attempt) (*Shown, error) {
+	one := d.r.Dossier(a)
+	found, err := one.find(one.passed(), d.look)
+	if err != nil {
+		return nil, err
+	}
+	return &Shown{one, found}, nil
+}
+
+// passed are the cases that passed.
+func (d *Dossier) passed() iter.Seq[*Case] {
+	return func(yield func(*Case) bool) {
+		for c := range d.Cases() {
+			if c.Passed() && !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+// look is [Case.CheckEvidence] for display.
+func (d *Display) look(c *Case) error {
+	a, key := c.of.Attempt, rows.Key(c.of.Attempt, c.Case)
 	if d.known(a.ID, key) {
 		return nil
 	}
 	var named []digest.Content
-	err := d.r.packable(a, c, func(piece digest.Content) { named = append(named, piece) })
+	err := d.r.packable(a, c.Case, func(piece digest.Content) { named = append(named, piece) })
 	if err == nil {
 		d.note(a.ID, key, named)
 	}

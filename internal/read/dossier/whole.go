@@ -2,63 +2,55 @@ package dossier
 
 import (
 	"fmt"
+	"iter"
 	"runtime"
 	"sync"
 
 	"tallystick/internal/read/history"
+	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 )
 
 // A Whole is a dossier whose evidence was all read and verified, each case once, so
 // that what decides does not depend on what a cache says or on who asked first. Only
-// [Dossier.ReadAll] makes one. It remembers what is missing by case, and no bytes.
+// [Dossier.ReadAll] makes one, and [WholeForTest]. It remembers what is missing by
+// case, and no bytes.
 type Whole struct {
 	*Dossier
-	found map[int64]error // by the entry of the record; nil where all is there
+	findings
 }
 
 // ReadAll reads all evidence that the records of the attempt name. What is missing or
-// changed is no error: [Whole.Missing] tells it by case. What cannot be read is one.
+// changed is no error: Missing tells it by case. What cannot be read is one.
 func (d *Dossier) ReadAll() (*Whole, error) {
-	w := &Whole{Dossier: d, found: make(map[int64]error)}
-	var mu sync.Mutex
-	var unreadable error
-	note := func(c *Case, err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case err == nil, refusal.Is(err, refusal.NotFound), refusal.Is(err, refusal.DigestMismatch):
-			w.found[c.Index] = err
-		case unreadable == nil:
-			unreadable = fmt.Errorf("attempt %s: case %s: reading its evidence: %w", d.ID, c.ID, err)
-		}
+	found, err := d.find(d.Cases(), (*Case).readAll)
+	if err != nil {
+		return nil, err
 	}
-	cases := make(chan *Case)
-	var readers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		readers.Go(func() {
-			for c := range cases {
-				note(c, c.readAll())
-			}
-		})
-	}
+	return &Whole{d, found}, nil
+}
+
+// ReadAll is [Dossier.ReadAll] of an attempt of the history, or of one as it was
+// earlier.
+func (r *Reading) ReadAll(a *history.Attempt) (*Whole, error) { return r.Dossier(a).ReadAll() }
+
+// WholeForTest is a Whole of which a test tells what is missing. Only tests may name
+// it, which package structure sees to.
+func WholeForTest(d *Dossier, missing func(*history.Case) error) *Whole {
+	found := make(findings)
 	for c := range d.Cases() {
 		if c.Index >= 0 {
-			cases <- c
+			found[c.Index] = missing(c.Case)
 		}
 	}
-	close(cases)
-	readers.Wait()
-	if unreadable != nil {
-		return nil, unreadable
-	}
-	return w, nil
+	return &Whole{d, found}
 }
 
 // readAll reads the evidence of a case. That of a case that passed must make a
-// complete bundle; of another one every piece must be there.
+// complete bundle, also if its score was lowered later: somebody may ask about it as
+// it was before. Of another one every piece must be there.
 func (c *Case) readAll() error {
-	if c.Passed() {
+	if c.Passed() || c.Outcome() == evidence.Passed {
 		return c.CheckEvidence()
 	}
 	for _, d := range c.Case.Evidence {
@@ -69,13 +61,51 @@ func (c *Case) readAll() error {
 	return nil
 }
 
+// findings are what was found of the evidence of records, by their entry; nil where
+// all of it is there.
+type findings map[int64]error
+
+// find looks at the evidence of cases that have a record, on all processors.
+func (d *Dossier) find(among iter.Seq[*Case], look func(*Case) error) (findings, error) {
+	found := make(findings)
+	var mu sync.Mutex
+	var unreadable error
+	note := func(c *Case, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err == nil, refusal.Is(err, refusal.NotFound), refusal.Is(err, refusal.DigestMismatch):
+			found[c.Index] = err
+		case unreadable == nil:
+			unreadable = fmt.Errorf("attempt %s: case %s: reading its evidence: %w", d.ID, c.ID, err)
+		}
+	}
+	cases := make(chan *Case)
+	var readers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		readers.Go(func() {
+			for c := range cases {
+				note(c, look(c))
+			}
+		})
+	}
+	for c := range among {
+		if c.Index >= 0 {
+			cases <- c
+		}
+	}
+	close(cases)
+	readers.Wait()
+	return found, unreadable
+}
+
 // Missing says what is missing of the evidence of a case, or was changed: a refusal
 // NotFound or DigestMismatch; nil if it is whole. A case that was not read is not
 // whole.
-func (w *Whole) Missing(c *history.Case) error {
-	err, read := w.found[c.Index]
+func (f findings) Missing(c *history.Case) error {
+	err, read := f[c.Index]
 	if !read {
-		return refusal.Newf(refusal.NotFound, "case %s (entry %d) is not among the records of attempt %s", c.ID, c.Index, w.ID)
+		return refusal.Newf(refusal.NotFound, "the evidence of case %s (entry %d) was not read", c.ID, c.Index)
 	}
 	return err
 }

@@ -1,12 +1,15 @@
 package dossier
 
 import (
+	"io/fs"
+	"syscall"
 	"testing"
 
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
+	"tallystick/internal/record/workspace"
 	"tallystick/internal/testing/historytest"
 )
 
@@ -39,3 +42,27 @@ func TestReadAllKnowsWhatIsMissingByCase(t *testing.T) {
 		t.Errorf("a case of nobody: %v", err)
 	}
 }
+
+// What could not be read is not what is missing: nobody gets a Whole.
+func TestAnUnreadableDiskIsNoVerdict(t *testing.T) {
+	b := historytest.New(t)
+	b.Run(historytest.Registration("a.1", "t", 1, 4, 1), 0, 0, 1, 1)
+	h, err := history.NewReader(history.Options{}).Read(b.Verify)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Reading{History: h, vault: store.OpenVault(broken{}, t.TempDir()), seen: make(map[digest.Content]bool)}
+	if w, err := r.Dossier(h.Attempt("a.1")).ReadAll(); w != nil || !refusal.Is(err, refusal.Unreadable) {
+		t.Errorf("got %v, %v, want Unreadable", w, err)
+	}
+	r.Place = &Place{Workspace: &workspace.Workspace{Dir: t.TempDir()}}
+	if w, err := r.ForDisplay().Dossier(h.Attempt("a.1")); w != nil || !refusal.Is(err, refusal.Unreadable) {
+		t.Errorf("for display: got %v, %v, want Unreadable", w, err)
+	}
+}
+
+// broken is a disk that nothing can be read from.
+type broken struct{ store.OS }
+
+func (broken) OpenFile(string, int, fs.FileMode) (store.File, error) { return nil, syscall.EIO }
+func (broken) ReadDir(string) ([]fs.DirEntry, error)                 { return nil, syscall.EIO }

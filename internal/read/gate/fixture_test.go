@@ -15,7 +15,7 @@ func plainReport() Report {
 	return Report{
 		Class: "greet", Attempt: "greet.builtin.3", Target: "builtin", Level: "signed",
 		Started: time.Date(2026, 5, 12, 14, 0, 0, 0, time.UTC),
-		Cases: []Case{
+		Cases: []Row{
 			{ID: "hello", Outcome: evidence.Passed, Duration: 1500 * time.Millisecond, Score: ptr(1), Qualifications: []string{history.QualJudged, history.QualCached}},
 			{ID: "bye", Repeat: 2, Outcome: evidence.Failed, Duration: 20 * time.Millisecond, Score: ptr(0.25), FailureModes: []string{"wrong_answer"},
 				Got: "hello", Want: "goodbye", Divergence: "turn 2, step 5: changed arguments"},
@@ -63,7 +63,7 @@ func hostileReport() Report {
 	r := plainReport()
 	for _, p := range poison {
 		for _, o := range []evidence.Outcome{evidence.Passed, evidence.Failed, evidence.Skipped, evidence.Errored, evidence.Unscored, evidence.Truncated, history.NotRun, evidence.Outcome(p)} {
-			r.Cases = append(r.Cases, Case{ID: p, Repeat: 1, Outcome: o, Duration: -time.Second, Score: ptr(0.5), Reason: p, FailureModes: []string{p}, Got: p, Want: p, Divergence: p})
+			r.Cases = append(r.Cases, Row{ID: p, Repeat: 1, Outcome: o, Duration: -time.Second, Score: ptr(0.5), Reason: p, FailureModes: []string{p}, Got: p, Want: p, Divergence: p})
 		}
 		r.Gates = append(r.Gates, Result{Tag: p, Metric: bench.Metric(p), Reason: p})
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/digest"
@@ -21,9 +22,9 @@ type Input struct {
 	Bench   *bench.Verified
 	History *history.History
 	Attempt *history.Attempt
-	// Evidence tells whether the evidence of a case is there, as
-	// [scorecard.View] has it. It is asked only for evidence_coverage.
-	Evidence func(*history.Attempt, *history.Case) error
+	// Evidence is the attempt with its evidence, all of it read. It is needed if a
+	// gate is about evidence_coverage: see [NewInput].
+	Evidence *dossier.Whole
 	// AcrossBenches takes an attempt at other cases or under another rubric, as
 	// after a rescore.
 	AcrossBenches bool
@@ -36,6 +37,29 @@ type Input struct {
 	// selected takes the cases that a filter selected for the bench: see
 	// [Decide].
 	selected bool
+	// shown is what [Preview] has in place of Evidence.
+	shown *dossier.Shown
+}
+
+// NewInput is what the gates of a class are evaluated on. All evidence of the attempt
+// is read if a gate is about it.
+func NewInput(v *bench.Verified, d *dossier.Dossier) (in Input, err error) {
+	in = Input{Bench: v, History: d.Reading().History, Attempt: d.Attempt}
+	if AskForEvidence(v) {
+		in.Evidence, err = d.ReadAll()
+	}
+	return in, err
+}
+
+// AskForEvidence reports whether a gate of a class is about the evidence.
+func AskForEvidence(v *bench.Verified) bool {
+	return slices.ContainsFunc(v.Registration().Gates, func(g bench.Gate) bool { return g.Metric == bench.EvidenceCoverage })
+}
+
+// Preview is [Evaluate] for display: what it says of evidence may come from a cache,
+// and decides nothing.
+func Preview(v *bench.Verified, shown *dossier.Shown) ([]Result, error) {
+	return Evaluate(Input{Bench: v, History: shown.Reading().History, Attempt: shown.Attempt, shown: shown})
 }
 
 // Evaluate compares an attempt with every gate of its class. The numbers are
@@ -365,7 +389,13 @@ func (in *Input) perCase(cases []*history.Case) []float64 {
 
 // coverage is the share of solved cases whose evidence is there unchanged.
 func (in *Input) coverage(cases []*history.Case) (value float64, reason string, err error) {
-	if in.Evidence == nil {
+	var missing func(*history.Case) error
+	switch {
+	case in.Evidence != nil:
+		missing = in.Evidence.Missing
+	case in.shown != nil:
+		missing = in.shown.Missing
+	default:
 		return 0, "", errors.New("gate on evidence_coverage: nobody looked for the evidence")
 	}
 	solved, complete := 0, 0
@@ -374,11 +404,8 @@ func (in *Input) coverage(cases []*history.Case) (value float64, reason string, 
 			continue
 		}
 		solved++
-		switch err := in.Evidence(in.Attempt, c); {
-		case err == nil:
+		if missing(c) == nil {
 			complete++
-		case !refusal.Is(err, refusal.NotFound) && !refusal.Is(err, refusal.DigestMismatch):
-			return 0, "", fmt.Errorf("case %s: reading its evidence: %w", c.ID, err)
 		}
 	}
 	if solved == 0 {

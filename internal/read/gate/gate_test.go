@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
@@ -140,7 +141,14 @@ func attempt(t *testing.T, v *bench.Verified, plan func(*evidence.Plan), edit fu
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Input{Bench: v, History: h, Attempt: h.Attempt(reg.Attempt), Evidence: func(*history.Attempt, *history.Case) error { return nil }}
+	in := Input{Bench: v, History: h, Attempt: h.Attempt(reg.Attempt)}
+	in.Evidence = evidenceOf(in, func(*history.Case) error { return nil })
+	return in
+}
+
+// evidenceOf is evidence of which the test says what is missing.
+func evidenceOf(in Input, missing func(*history.Case) error) *dossier.Whole {
+	return dossier.WholeForTest((&dossier.Reading{History: in.History}).Dossier(in.Attempt), missing)
 }
 
 func otherKey(t *testing.T, n byte) seal.PublicKey {
@@ -383,22 +391,20 @@ func TestEvaluateRefusesAClassWithoutGates(t *testing.T) {
 	}
 }
 
-func TestMissingEvidenceIsCountedAndAnUnreadableDiskIsNot(t *testing.T) {
+func TestMissingEvidenceIsCountedAndEvidenceThatNobodyReadIsNot(t *testing.T) {
 	in := attempt(t, scratchBench(t, gate("*", bench.EvidenceCoverage, 1)), nil, nil)
-	in.Evidence = func(_ *history.Attempt, c *history.Case) error {
+	in.Evidence = evidenceOf(in, func(c *history.Case) error {
 		if c.ID == caseID(3) {
 			return refusal.Newf(refusal.DigestMismatch, "changed")
 		}
 		return nil
-	}
+	})
 	results, err := Evaluate(in)
 	if err != nil || results[0].Met || *results[0].Value != 0.875 {
 		t.Errorf("%+v, %v", results, err)
 	}
-	in.Evidence = func(*history.Attempt, *history.Case) error {
-		return refusal.Newf(refusal.Unreadable, "input/output error")
-	}
-	if _, err := Evaluate(in); !refusal.Is(err, refusal.Unreadable) {
+	in.Evidence = nil
+	if _, err := Evaluate(in); err == nil || !strings.Contains(err.Error(), "nobody looked for the evidence") {
 		t.Errorf("%v", err)
 	}
 }

@@ -270,7 +270,7 @@ func TestJUnitFailureTellsValueAndFirstDivergence(t *testing.T) {
 }
 
 func TestLongValuesAreCutOnACharacter(t *testing.T) {
-	r := Report{Cases: []Case{{ID: "x", Outcome: "failed", Got: strings.Repeat("ü", 1<<20), Want: "y"}}}
+	r := Report{Cases: []Row{{ID: "x", Outcome: "failed", Got: strings.Repeat("ü", 1<<20), Want: "y"}}}
 	data := writeJUnit(t, r)
 	if len(data) > 10_000 || !strings.Contains(string(data), "bytes more)") || bytes.Contains(data, []byte(`\x`)) {
 		t.Errorf("%d bytes: %.300s", len(data), data)
@@ -308,7 +308,7 @@ func TestReportsAsTheyAre(t *testing.T) {
 // TestReportsSayValuesOnce: a message names what was compared, and not again if
 // the reason does; the values stand below it, whole.
 func TestReportsSayValuesOnce(t *testing.T) {
-	c := Case{ID: "a", Outcome: evidence.Failed, Reason: `it is "cat", expected "dog"`, Got: "cat", Want: "dog"}
+	c := Row{ID: "a", Outcome: evidence.Failed, Reason: `it is "cat", expected "dog"`, Got: "cat", Want: "dog"}
 	if got, want := c.test().message, `failed: it is "cat", expected "dog"`; got != want {
 		t.Errorf("the message is %s, want %s", got, want)
 	}

@@ -20,16 +20,16 @@ type Report struct {
 	Target  string
 	Level   string // of assurance: scratch, signed, witnessed, reproduced
 	Started time.Time
-	Cases   []Case
+	Cases   []Row
 	Gates   []Result
 	// Qualifications are what must be known beside these results: [history.Qualify].
 	Qualifications []history.Qualification
 }
 
-// A Case is one repetition of a case in a report. A planned one without a record
+// A Row is one repetition of a case in a report. A planned one without a record
 // has the outcome [history.NotRun]. All texts may come from the agent, a
 // rubric or a file; the writers make them safe.
-type Case struct {
+type Row struct {
 	ID           string
 	Repeat       int // which repetition; 0 when there is only one
 	Outcome      evidence.Outcome
@@ -89,7 +89,7 @@ func (r Report) tests() []test {
 	return all
 }
 
-func (c Case) test() test {
+func (c Row) test() test {
 	t := test{group: "cases", name: c.ID, kind: string(c.Outcome), duration: c.Duration, said: strings.Join(c.Qualifications, ", ")}
 	if c.Repeat > 0 {
 		t.name = fmt.Sprintf("%s (repeat %d)", c.ID, c.Repeat)

@@ -140,7 +140,7 @@ func TestTAPLinesAreSafeInALog(t *testing.T) {
 // The diagnostics keep the exact value, however hostile.
 func TestTAPDiagnosticsKeepTheValue(t *testing.T) {
 	value := "a\x1b[2J\n  ...\nok 2 # SKIP \u202e ##[error] \"quoted\" \\"
-	points, err := parseTAP(writeTAP(t, Report{Cases: []Case{{ID: "x", Outcome: "failed", Got: value, Want: "b", Divergence: value}}}))
+	points, err := parseTAP(writeTAP(t, Report{Cases: []Row{{ID: "x", Outcome: "failed", Got: value, Want: "b", Divergence: value}}}))
 	if err != nil {
 		t.Fatal(err)
 	}

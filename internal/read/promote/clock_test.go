@@ -3,12 +3,14 @@ package promote
 import (
 	"testing"
 	"time"
+
+	"tallystick/internal/read/dossier"
 )
 
 // The ledger's time is the operator's word; cosignatures bound it.
 func TestSpanIsBoundedByCosignatures(t *testing.T) {
 	at := func(days int) time.Time { return now.Add(time.Duration(days) * day) }
-	c := newClock([]Anchor{{Size: 20, Cosigned: at(-10)}, {Size: 10, Cosigned: at(-20)}, {Size: 15}})
+	c := newClock([]dossier.CosignedAnchor{{Size: 20, Cosigned: at(-10)}, {Size: 10, Cosigned: at(-20)}, {Size: 15}})
 	for _, tt := range []struct {
 		name        string
 		c           clock

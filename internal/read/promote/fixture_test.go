@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
@@ -218,8 +219,8 @@ type book struct {
 	clock  time.Time
 	number int // of the last attempt
 
-	missing map[digest.Content]bool // evidence that is gone
-	anchors []Anchor                // in place of those on disk, if set
+	missing map[digest.Content]bool  // evidence that is gone
+	anchors []dossier.CosignedAnchor // in place of those on disk, if set
 	noAnch  bool
 	asked   time.Time
 
@@ -427,21 +428,28 @@ func (k *book) recommend() *Recommendation {
 	return k.recommendAsIs()
 }
 
+// evidenceThat is evidence of which the test says what is missing.
+func evidenceThat(missing func(*history.Case) error) func(*history.Attempt) (*dossier.Whole, error) {
+	return func(a *history.Attempt) (*dossier.Whole, error) {
+		return dossier.WholeForTest((&dossier.Reading{}).Dossier(a), missing), nil
+	}
+}
+
 func (k *book) recommendAsIs() *Recommendation {
 	k.Helper()
 	k.must(k.l.Close())
 	files, err := sequencer.LoadAnchors(store.OS{}, k.cfg.Anchors)
 	k.must(err)
-	in := Input{Bench: k.bench, Now: k.asked, Evidence: func(_ *history.Attempt, c *history.Case) error {
+	in := Input{Bench: k.bench, Now: k.asked, Evidence: evidenceThat(func(c *history.Case) error {
 		for _, d := range c.Evidence {
 			if k.missing[d] {
 				return refusal.Newf(refusal.NotFound, "%s is gone", d)
 			}
 		}
 		return nil
-	}}
+	})}
 	for _, f := range files {
-		in.Anchors = append(in.Anchors, Anchor{Size: f.Size})
+		in.Anchors = append(in.Anchors, dossier.CosignedAnchor{Size: f.Size})
 	}
 	if k.anchors != nil {
 		in.Anchors = k.anchors

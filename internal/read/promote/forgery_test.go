@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
@@ -224,7 +225,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				again(k, run{score: failFirst})
 				k.clock = now.Add(-5 * day)
 				again(k, run{})
-				k.anchors = []Anchor{{1, now.Add(-39 * day)}, {1000, now.Add(-4 * day)}}
+				k.anchors = []dossier.CosignedAnchor{{Size: 1, Cosigned: now.Add(-39 * day)}, {Size: 1000, Cosigned: now.Add(-4 * day)}}
 			},
 			unmet: oneLess,
 		},
@@ -232,7 +233,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 			name: "an old attempt under a clock set ahead, with witnesses",
 			write: func(k *book) {
 				honest(k)
-				k.anchors = []Anchor{{1000, now.Add(-33 * day)}}
+				k.anchors = []dossier.CosignedAnchor{{Size: 1000, Cosigned: now.Add(-33 * day)}}
 			},
 			unmet: excluded,
 			notes: []string{"1 attempt does not count, before the window: fix.agent.1"},
@@ -332,7 +333,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 				k.clock = now.Add(-36 * day)
 				honest(k)
 				k.clock = now
-				k.anchors = []Anchor{{1, now.Add(-39 * day)}, {1000, now.Add(-4 * day)}}
+				k.anchors = []dossier.CosignedAnchor{{Size: 1, Cosigned: now.Add(-39 * day)}, {Size: 1000, Cosigned: now.Add(-4 * day)}}
 			},
 			unmet: []string{allFailed, noPass, notAgain},
 			notes: []string{"12 cases count as failed, not run: case-01, case-02, case-03, case-04, case-05 and 7 more"},
@@ -677,7 +678,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 		},
 		{
 			name:  "an anchor from before",
-			write: func(k *book) { honest(k); k.anchors = []Anchor{{Size: 20}} },
+			write: func(k *book) { honest(k); k.anchors = []dossier.CosignedAnchor{{Size: 20}} },
 			unmet: []string{"attempt fix.agent.1: entry 26 is not covered by an anchor; the last covers 20 entries"},
 		},
 		{

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/run/bench"
 )
@@ -29,23 +30,14 @@ type Input struct {
 	History *history.History
 	// Anchors are the published tree heads that the ledger was verified
 	// against.
-	Anchors []Anchor
-	// Evidence returns nil if everything that a record names is there, unchanged
-	// and of that record. NotFound and DigestMismatch mean that it is not; any
-	// other error is a disk that cannot be read, and ends the question.
-	Evidence func(*history.Attempt, *history.Case) error
+	Anchors []dossier.CosignedAnchor
+	// Evidence reads all evidence of an attempt. It is asked for those under review;
+	// an error is a disk that cannot be read, and ends the question.
+	Evidence func(*history.Attempt) (*dossier.Whole, error)
 	Now      time.Time
 	// WindowDays is how far back to look; zero means as the registration says,
 	// or DefaultWindowDays.
 	WindowDays int
-}
-
-// An Anchor is a verified anchor of the ledger.
-type Anchor struct {
-	Size int64
-	// Cosigned is the earliest time at which a trusted witness cosigned it;
-	// zero if none did.
-	Cosigned time.Time
 }
 
 func (in *Input) check() error {
@@ -65,17 +57,17 @@ func (in *Input) check() error {
 // A clock tells when an entry was written. The ledger's own time is the
 // operator's claim; cosignatures bound it.
 type clock struct {
-	cosigned []Anchor // in the order of their sizes
+	cosigned []dossier.CosignedAnchor // in the order of their sizes
 }
 
-func newClock(anchors []Anchor) clock {
+func newClock(anchors []dossier.CosignedAnchor) clock {
 	var c clock
 	for _, a := range anchors {
 		if !a.Cosigned.IsZero() {
 			c.cosigned = append(c.cosigned, a)
 		}
 	}
-	slices.SortFunc(c.cosigned, func(a, b Anchor) int { return int(a.Size - b.Size) })
+	slices.SortFunc(c.cosigned, func(a, b dossier.CosignedAnchor) int { return int(a.Size - b.Size) })
 	return c
 }
 
@@ -85,7 +77,7 @@ func newClock(anchors []Anchor) clock {
 // it may be as young as that first cosignature, so a clock set back does not
 // make it old. Without cosignatures both are what the entry says.
 func (c clock) span(index int64, claimed time.Time) (early, late time.Time) {
-	next := slices.IndexFunc(c.cosigned, func(a Anchor) bool { return a.Size > index })
+	next := slices.IndexFunc(c.cosigned, func(a dossier.CosignedAnchor) bool { return a.Size > index })
 	switch {
 	case next < 0 && len(c.cosigned) == 0:
 		return claimed, claimed

@@ -66,9 +66,6 @@ func Recommend(in Input) (*Recommendation, error) {
 		return nil, err
 	}
 	samples := r.samples()
-	if r.unreadable != nil {
-		return nil, r.unreadable
-	}
 	rec := &Recommendation{
 		Recommendation: evidence.Recommendation{Class: in.Bench.Class(), CurrentTier: string(r.reg.CurrentTier), RequiresHumanApproval: true, Rules: Rules, WindowDays: r.days},
 		BenchDigest:    in.Bench.Digest(), Target: r.target, Since: evidence.At(r.begin), Cases: len(samples), Attempts: []string{}, Unmet: []string{}, Notes: []string{},

@@ -2,6 +2,7 @@ package promote
 
 import (
 	"fmt"
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"os"
@@ -252,7 +253,7 @@ func TestRecommendNeedsEverything(t *testing.T) {
 	v := standard().verified(t)
 	for name, in := range map[string]Input{
 		"nothing":    {},
-		"no history": {Bench: v, Now: now, Evidence: func(*history.Attempt, *history.Case) error { return nil }},
+		"no history": {Bench: v, Now: now, Evidence: evidenceThat(func(*history.Case) error { return nil })},
 	} {
 		if rec, err := Recommend(in); err == nil {
 			t.Errorf("%s: recommended %v", name, rec)
@@ -276,11 +277,12 @@ func TestApplyRefusesWhateverItIsAsked(t *testing.T) {
 }
 
 // Promote has nothing to write or run with: it imports no package that opens a
-// file, a socket or a process.
+// file, a socket or a process. Package dossier does; of it promote names two values
+// that were verified, and never asks one for the workspace that it is from.
 func TestPromoteCannotWriteOrRun(t *testing.T) {
 	allowed := []string{"cmp", "errors", "fmt", "maps", "path", "slices", "strings", "time", "tallystick/internal/record/format",
 		"tallystick/internal/run/bench", "tallystick/internal/record/digest", "tallystick/internal/record/evidence", "tallystick/internal/run/grade",
-		"tallystick/internal/record/refusal", "tallystick/internal/read/history", "tallystick/internal/read/scorecard", "tallystick/internal/record/seal"}
+		"tallystick/internal/record/refusal", "tallystick/internal/read/dossier", "tallystick/internal/read/history", "tallystick/internal/read/scorecard", "tallystick/internal/record/seal"}
 	files, err := os.ReadDir(".")
 	if err != nil {
 		t.Fatal(err)
@@ -294,7 +296,7 @@ func TestPromoteCannotWriteOrRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), f.Name(), source, parser.ImportsOnly)
+		parsed, err := parser.ParseFile(token.NewFileSet(), f.Name(), source, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -304,6 +306,18 @@ func TestPromoteCannotWriteOrRun(t *testing.T) {
 				t.Errorf("%s imports %s: a recommendation reads verified values and nothing else", f.Name(), p)
 			}
 		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			of, _ := sel.X.(*ast.Ident)
+			name := sel.Sel.Name
+			if of != nil && of.Name == "dossier" && name != "Whole" && name != "CosignedAnchor" || name == "Reading" || name == "Dossier" {
+				t.Errorf("%s names %s of a dossier: a recommendation reads verified values and nothing else", f.Name(), name)
+			}
+			return true
+		})
 	}
 	if seen < 10 {
 		t.Errorf("looked at %d imports only", seen)

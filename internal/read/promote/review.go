@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
@@ -32,14 +33,13 @@ type review struct {
 	// superseded are finished attempts that count and are of another version
 	// of the agent.
 	superseded []*history.Attempt
-
-	unreadable error // the first piece of evidence that could not be read
 }
 
 // An attempt is one under review.
 type attempt struct {
 	*history.Attempt
-	cases map[string][]*history.Case
+	cases    map[string][]*history.Case
+	evidence *dossier.Whole
 	// fresh says that it surely lies in the window. If it only may, it counts
 	// against and not for.
 	fresh bool
@@ -69,6 +69,13 @@ func newReview(in *Input) (*review, error) {
 		count = append(count, attempt{Attempt: a, cases: byID(a), fresh: !early.Before(r.begin)})
 	}
 	r.choose(count)
+	for i := range r.attempts {
+		whole, err := in.Evidence(r.attempts[i].Attempt)
+		if err != nil {
+			return nil, err
+		}
+		r.attempts[i].evidence = whole
+	}
 	return r, nil
 }
 

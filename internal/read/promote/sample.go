@@ -8,7 +8,6 @@ import (
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
-	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/bench"
 	"tallystick/internal/run/grade"
 )
@@ -180,7 +179,7 @@ func (r *review) recordProblem(a attempt, c *history.Case, s sample) string {
 		return amendedTwice
 	case len(c.Evidence) == 0:
 		return "names no evidence"
-	case !r.hasEvidence(a, c):
+	case a.evidence.Missing(c) != nil:
 		return "its evidence is missing or changed"
 	}
 	if why := r.rubricProblem(c.Context, s.grading); why != "" {
@@ -246,16 +245,6 @@ const amendedTwice = "amended more than once"
 // amendedAgain reports whether a second amendment may have taken back what the
 // first one lowered.
 func amendedAgain(c *history.Case) bool { return c.Amendment != nil && c.Amendment.Count > 1 }
-
-// hasEvidence reports whether the evidence of a record is whole. What cannot be
-// read is kept for the end: it says nothing about the record.
-func (r *review) hasEvidence(a attempt, c *history.Case) bool {
-	err := r.in.Evidence(a.Attempt, c)
-	if err != nil && r.unreadable == nil && !refusal.Is(err, refusal.NotFound) && !refusal.Is(err, refusal.DigestMismatch) {
-		r.unreadable = fmt.Errorf("case %s of %s: reading its evidence: %w", c.ID, a.ID, err)
-	}
-	return err == nil
-}
 
 // rubricProblem compares what scored a case with what two people signed.
 func (r *review) rubricProblem(c *history.Context, ownGrading bool) string {

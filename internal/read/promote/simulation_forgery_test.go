@@ -614,8 +614,10 @@ func evidenceForgeries(t *testing.T, m *month) {
 			tt.forge(s)
 			read := vaultIn(s.dir)
 			lost, name := 0, refusal.Name("")
-			for c := range m.history.Attempt(victim).Cases() {
-				if err := evidenceIn(read)(m.history.Attempt(victim), c); err != nil {
+			whole, err := evidenceIn(read)(m.history.Attempt(victim))
+			s.must(err)
+			for c := range whole.Attempt.Cases() {
+				if err := whole.Missing(c); err != nil {
 					lost++
 					name = nameOf(err)
 				}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"tallystick/internal/read/bundle/derive"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/promote"
 	"tallystick/internal/read/recount"
@@ -657,9 +658,9 @@ func (w *world) history() *history.History {
 
 // publishedAnchors are the anchors as promote wants them, with the time of
 // their cosignatures.
-func (w *world) publishedAnchors() []promote.Anchor {
+func (w *world) publishedAnchors() []dossier.CosignedAnchor {
 	w.Helper()
-	var anchors []promote.Anchor
+	var anchors []dossier.CosignedAnchor
 	for _, signed := range w.cosigned {
 		n, err := note.Open([]byte(signed), note.VerifierList(w.witnesses...))
 		w.must(err)
@@ -668,7 +669,7 @@ func (w *world) publishedAnchors() []promote.Anchor {
 		text, _, _ := strings.Cut(signed, "\n\n")
 		head, err := ledger.ParseTreeHead(text + "\n")
 		w.must(err)
-		anchors = append(anchors, promote.Anchor{Size: head.Size, Cosigned: at})
+		anchors = append(anchors, dossier.CosignedAnchor{Size: head.Size, Cosigned: at})
 	}
 	return anchors
 }
@@ -688,8 +689,8 @@ func (w *world) recommend(h *history.History, read reader, class string) *promot
 
 // evidenceIn looks for the evidence of a record as the commands do: everything
 // that it names is there, and a bundle can be made of it.
-func evidenceIn(read reader) func(*history.Attempt, *history.Case) error {
-	return func(a *history.Attempt, c *history.Case) error {
+func evidenceIn(read reader) func(*history.Attempt) (*dossier.Whole, error) {
+	look := func(a *history.Attempt, c *history.Case) error {
 		files, err := history.FilesOf(c, read)
 		if err != nil {
 			return err
@@ -706,6 +707,9 @@ func evidenceIn(read reader) func(*history.Attempt, *history.Case) error {
 			err = refusal.Newf(refusal.NotFound, "%w", err)
 		}
 		return err
+	}
+	return func(a *history.Attempt) (*dossier.Whole, error) {
+		return dossier.WholeForTest((&dossier.Reading{}).Dossier(a), func(c *history.Case) error { return look(a, c) }), nil
 	}
 }
 

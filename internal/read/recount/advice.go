@@ -192,7 +192,7 @@ func (s *Source) advise(entry Advice, index int64, now time.Time, benchDigest di
 	if err != nil {
 		return nil, "", err
 	}
-	rec, err := promote.Recommend(promote.Input{Bench: v, History: h, Anchors: anchors, Now: now, Evidence: s.Evidence, WindowDays: entry.WindowDays})
+	rec, err := promote.Recommend(promote.Input{Bench: v, History: h, Anchors: anchors, Now: now, Evidence: s.Whole, WindowDays: entry.WindowDays})
 	return rec, "", err
 }
 

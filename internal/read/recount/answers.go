@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/gate"
 	"tallystick/internal/read/history"
-	"tallystick/internal/read/promote"
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
@@ -161,8 +161,8 @@ type Source struct {
 	History *history.History
 	// At gives the history as it was when the ledger had so many entries.
 	At func(entries int64) (*history.History, error)
-	// Evidence is that of [scorecard.View], looked at now.
-	Evidence func(*history.Attempt, *history.Case) error
+	// Whole reads all evidence of an attempt.
+	Whole func(*history.Attempt) (*dossier.Whole, error)
 	// Piece gives a piece of evidence by its digest.
 	Piece func(digest.Content) ([]byte, error)
 	// Divergence and Moves are those of [scorecard.CompareOptions].
@@ -172,7 +172,7 @@ type Source struct {
 	// Advised are the recommendations of the ledger by their index.
 	Advised map[int64]Advice
 	// Anchors are those that had been published by then.
-	Anchors func(then *history.History) ([]promote.Anchor, error)
+	Anchors func(then *history.History) ([]dossier.CosignedAnchor, error)
 	// Proves verifies a receipt of this ledger, and returns of which entry.
 	Proves func(receipt string) (index int64, err error)
 }
@@ -281,7 +281,14 @@ func (s *Source) makeCard(out *Recounted, name string, h *history.History, kept 
 		v.Attempts = append(v.Attempts, a)
 	}
 	if kept.EvidenceChecked {
-		v.Evidence = s.Evidence
+		v.Evidence = make(map[*history.Attempt]scorecard.Evidence)
+		for _, a := range v.Attempts {
+			whole, err := s.Whole(a)
+			if err != nil {
+				return nil, nil, err
+			}
+			v.Evidence[a] = whole
+		}
 	}
 	// Who asked about one attempt did not read the records of the others, and
 	// tells less of them.
@@ -377,9 +384,9 @@ func (s *Source) gate(name string, data []byte) (*Recounted, error) {
 // none. Why is not "" if the registration at hand is not the one that the attempt
 // was held against, or if only its bench would tell.
 func (s *Source) gates(h *history.History, a *history.Attempt) (results []gate.Result, why string, err error) {
-	in, why := s.gateInput(h, a)
-	if why != "" {
-		return nil, why, nil
+	in, why, err := s.gateInput(h, a)
+	if why != "" || err != nil {
+		return nil, why, err
 	}
 	results, err = gate.Evaluate(in)
 	switch {
@@ -391,19 +398,23 @@ func (s *Source) gates(h *history.History, a *history.Attempt) (results []gate.R
 	return results, "", err
 }
 
-func (s *Source) gateInput(h *history.History, a *history.Attempt) (in gate.Input, why string) {
+func (s *Source) gateInput(h *history.History, a *history.Attempt) (in gate.Input, why string, err error) {
 	v, err := s.Bench(a.Class)
 	if err != nil {
-		return in, "the bench does not verify: " + err.Error()
+		return in, "the bench does not verify: " + err.Error(), nil
 	}
-	return gate.Input{Bench: v, History: h, Attempt: a, Evidence: s.Evidence, PlanIsBench: true}, ""
+	in = gate.Input{Bench: v, History: h, Attempt: a, PlanIsBench: true}
+	if gate.AskForEvidence(v) {
+		in.Evidence, err = s.Whole(a)
+	}
+	return in, "", err
 }
 
 // decide makes the decision about an attempt again; see gates.
 func (s *Source) decide(h *history.History, a *history.Attempt) (d *gate.Decision, why string, err error) {
-	in, why := s.gateInput(h, a)
-	if why != "" {
-		return nil, why, nil
+	in, why, err := s.gateInput(h, a)
+	if why != "" || err != nil {
+		return nil, why, err
 	}
 	d, err = gate.Decide(in)
 	if refusal.Is(err, refusal.BenchChanged) {

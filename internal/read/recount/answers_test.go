@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/evidence"
@@ -28,11 +29,13 @@ func sourceOf(b *historytest.Book) *Source {
 			}
 			return read(b, history.Options{Marks: true, Until: entries}), nil
 		},
-		Evidence: func(_ *history.Attempt, c *history.Case) error {
-			if c.ID == "case-02" {
-				return refusal.Newf(refusal.NotFound, "no evidence in some folder")
-			}
-			return nil
+		Whole: func(a *history.Attempt) (*dossier.Whole, error) {
+			return dossier.WholeForTest((&dossier.Reading{History: h}).Dossier(a), func(c *history.Case) error {
+				if c.ID == "case-02" {
+					return refusal.Newf(refusal.NotFound, "no evidence in some folder")
+				}
+				return nil
+			}), nil
 		},
 		Divergence: func(a, b *history.Case) (string, error) { return "here", nil },
 		Bench:      func(string) (*bench.Verified, error) { return nil, errors.New("there is no bench") },
@@ -52,7 +55,7 @@ func keptAnswers(t *testing.T, s *Source) map[string][]byte {
 		}
 		return v
 	}
-	cards := scorecard.View{Attempts: []*history.Attempt{one}, Evidence: s.Evidence, Unread: func(*history.Attempt) bool { return true }}
+	cards := scorecard.View{Attempts: []*history.Attempt{one}, Evidence: map[*history.Attempt]scorecard.Evidence{one: must(s.Whole(one)).(*dossier.Whole)}, Unread: func(*history.Attempt) bool { return true }}
 	card := must(scorecard.Of(h, cards)).(*scorecard.Card)
 	whole := must(scorecard.Of(h, scorecard.View{Attempts: h.Attempts})).(*scorecard.Card)
 	line := h.Line()

@@ -4,14 +4,10 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"maps"
 	"math"
-	"runtime"
 	"slices"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"tallystick/internal/read/history"
@@ -297,17 +293,24 @@ type Group struct {
 type View struct {
 	// Attempts must have been kept by [history.Read].
 	Attempts []*history.Attempt
-	// Evidence returns nil if everything that the record names is there
-	// unchanged; a refusal NotFound or DigestMismatch if not; and any other
-	// error if it could not tell. Nil means that nobody looks. Several
-	// goroutines call it.
-	Evidence func(*history.Attempt, *history.Case) error
+	// Evidence is what was found of the evidence of each attempt. Nil means that
+	// nobody looked.
+	Evidence map[*history.Attempt]Evidence
 	// Tags gives the tags of a case that has no record. Nil gives none.
 	Tags func(class, caseID string) []string
 	// Unread reports of another attempt that its records were not read when the
 	// card was first made, so that it is told of as it was then. Nil means of
 	// none.
 	Unread func(*history.Attempt) bool
+}
+
+// An Evidence tells what is missing of the evidence of a record: a
+// [tallystick/internal/read/dossier.Whole], whose evidence was all read, or what a
+// page shows, which may be known from a cache.
+type Evidence interface {
+	// Missing returns nil if everything that the record names is there unchanged;
+	// a refusal NotFound or DigestMismatch if not.
+	Missing(*history.Case) error
 }
 
 // maxMissing bounds the list of missing evidence.
@@ -664,9 +667,16 @@ func (c *Card) checkEvidence(v View, tasks []task) error {
 	}
 	c.EvidenceChecked = true
 	complete, solved := 0, 0
-	for t, err := range lookedAt(v, tasks) {
+	for _, t := range tasks {
+		if !t.Passed() {
+			continue
+		}
+		found := v.Evidence[t.attempt]
+		if found == nil {
+			return fmt.Errorf("scorecard of attempt %s: nobody looked at its evidence", t.attempt.ID)
+		}
 		solved++
-		switch {
+		switch err := found.Missing(t.Case); {
 		case err == nil:
 			complete++
 		case !refusal.Is(err, refusal.NotFound) && !refusal.Is(err, refusal.DigestMismatch):
@@ -682,34 +692,6 @@ func (c *Card) checkEvidence(v View, tasks []task) error {
 	}
 	c.EvidenceCoverage, c.missing = &coverage, solved-complete
 	return nil
-}
-
-// lookedAt gives the tasks that passed in order, with what is wrong with their
-// evidence. Cases are looked at on all processors, a bounded number ahead.
-func lookedAt(v View, tasks []task) iter.Seq2[task, error] {
-	return func(yield func(task, error) bool) {
-		const ahead = 1024
-		errs := make([]error, min(ahead, len(tasks)))
-		for some := range slices.Chunk(tasks, ahead) {
-			var next atomic.Int64
-			var wg sync.WaitGroup
-			for range runtime.GOMAXPROCS(0) {
-				wg.Go(func() {
-					for i := next.Add(1) - 1; i < int64(len(some)); i = next.Add(1) - 1 {
-						if t := some[i]; t.Passed() {
-							errs[i] = v.Evidence(t.attempt, t.Case)
-						}
-					}
-				})
-			}
-			wg.Wait()
-			for i, t := range some {
-				if t.Passed() && !yield(t, errs[i]) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // The thresholds of acceptance.

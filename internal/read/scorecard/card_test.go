@@ -1,13 +1,13 @@
 package scorecard
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"tallystick/internal/read/history"
@@ -30,7 +30,7 @@ func cardOf(t *testing.T, h *history.History, v View) *Card {
 }
 
 // allThere is evidence of which nothing is missing.
-func allThere(*history.Attempt, *history.Case) error { return nil }
+func allThere(*history.Case) error { return nil }
 
 // smallAttempt writes the worked example of docs/formats/scorecard.md.
 func smallAttempt(t *testing.T) *history.History {
@@ -72,12 +72,13 @@ func TestWorkedExampleOfThePage(t *testing.T) {
 
 // Every number of a scorecard on a small attempt, worked out by hand.
 func TestCardOfASmallAttempt(t *testing.T) {
-	c := cardOf(t, smallAttempt(t), View{Evidence: func(_ *history.Attempt, c *history.Case) error {
+	h := smallAttempt(t)
+	c := cardOf(t, h, View{Evidence: found(h, func(c *history.Case) error {
 		if c.ID == "case-02" {
 			return refusal.Newf(refusal.NotFound, "gone")
 		}
 		return nil
-	}})
+	})})
 	want := map[string]any{
 		"total_tasks": 10, "solved": 3, "failed": 3, "skipped": 1, "errors": 3, "unscored": 1, "truncated": 1, "not_run": 1,
 		"policy_violations": 2, "rollback_count": 4, "rollback_correctness": 0.75,
@@ -134,7 +135,7 @@ func TestAcceptanceIsReachedBothWays(t *testing.T) {
 		name     string
 		solved   int
 		edit     func(*evidence.CaseScored)
-		evidence func(*history.Attempt, *history.Case) error
+		evidence func(*history.Case) error
 		reason   string
 	}{
 		{"sixty", 60, nil, allThere, "all criteria met"},
@@ -145,14 +146,14 @@ func TestAcceptanceIsReachedBothWays(t *testing.T) {
 		{"one violation", 60, func(s *evidence.CaseScored) { s.Policy.Violations = 1 }, allThere, "policy_violations is 1, needs 0"},
 		{"one bad rollback", 60, func(s *evidence.CaseScored) { s.Policy.Rollbacks = 1 }, allThere, "rollback_correctness is 0.00, needs 1.00 (1 rollbacks)"},
 		{"one good rollback", 60, func(s *evidence.CaseScored) { s.Policy.Rollbacks, s.Policy.RollbacksVerified = 1, 1 }, allThere, "all criteria met"},
-		{"one bundle missing", 60, nil, func(_ *history.Attempt, c *history.Case) error {
+		{"one bundle missing", 60, nil, func(c *history.Case) error {
 			if c.ID == historytest.CaseName(7) {
 				return refusal.Newf(refusal.DigestMismatch, "changed")
 			}
 			return nil
 		}, "evidence_coverage is 0.9833, needs 1.00 (evidence of 1 solved tasks is missing or changed)"},
 		{"nobody looked at the evidence", 60, nil, nil, "evidence_coverage was not checked, needs 1.00"},
-		{"evidence of an unsolved case is missing", 60, nil, func(_ *history.Attempt, c *history.Case) error {
+		{"evidence of an unsolved case is missing", 60, nil, func(c *history.Case) error {
 			if !c.Passed() {
 				return refusal.Newf(refusal.NotFound, "gone")
 			}
@@ -177,7 +178,8 @@ func TestAcceptanceIsReachedBothWays(t *testing.T) {
 				b.Ledger.Submit(evidence.CaseScoredKind, historytest.Marshal(t, s))
 			}
 			b.Finish(r)
-			c := cardOf(t, read(b, history.Options{}), View{Evidence: tt.evidence})
+			h := read(b, history.Options{})
+			c := cardOf(t, h, View{Evidence: found(h, tt.evidence)})
 			if met := tt.reason == "all criteria met"; c.Acceptance.Met != met || len(c.Acceptance.Reasons) != 1 || c.Acceptance.Reasons[0] != tt.reason {
 				t.Errorf("met %v, reasons %q; want %q", c.Acceptance.Met, c.Acceptance.Reasons, tt.reason)
 			}
@@ -236,7 +238,7 @@ func TestAcceptanceIsOnlyOfWhatTheSeedAsksFor(t *testing.T) {
 			}
 		}
 		examples = false
-		c := cardOf(t, h, View{Evidence: allThere})
+		c := cardOf(t, h, View{Evidence: found(h, allThere)})
 		if got := strings.Join(c.Acceptance.Reasons, "; "); c.Acceptance.Met != (tt.reason == "all criteria met") || got != tt.reason {
 			t.Errorf("%s: met %v, %s; want %s", tt.name, c.Acceptance.Met, got, tt.reason)
 		}
@@ -248,7 +250,7 @@ func TestUnreadableEvidenceIsNoVerdict(t *testing.T) {
 	b := historytest.New(t)
 	b.Run(historytest.Registration("repo-fix.agent.1", "agent", 1, 1, 1), 1)
 	h := read(b, history.Options{})
-	_, err := Of(h, View{Attempts: h.Attempts, Evidence: func(*history.Attempt, *history.Case) error { return refusal.Newf(refusal.Unreadable, "no permission") }})
+	_, err := Of(h, View{Attempts: h.Attempts, Evidence: found(h, func(*history.Case) error { return refusal.Newf(refusal.Unreadable, "no permission") })})
 	if !refusal.Is(err, refusal.Unreadable) {
 		t.Errorf("got %v, want Unreadable", err)
 	}
@@ -420,34 +422,45 @@ func TestACardCountsDrawsOfAJudge(t *testing.T) {
 	}
 }
 
-// TestMissingEvidenceIsInOrder: cases are looked at on all processors, and the
-// answer is the same each time.
+// The list of what is missing is in the order of the tasks, and bounded.
 func TestMissingEvidenceIsInOrder(t *testing.T) {
 	b := historytest.New(t)
-	b.Run(historytest.Registration("repo-fix.agent.1", "agent", 1, 60, 1), slices.Repeat([]float64{1}, 60)...)
+	b.Run(historytest.Registration("repo-fix.agent.1", "agent", 1, 400, 1), slices.Repeat([]float64{1}, 400)...)
 	h := read(b, history.Options{})
-	var tasks []task // more than are looked at ahead
-	for range 50 {
-		tasks = append(tasks, tasksOf(h.Attempts)...)
-	}
-	var mu sync.Mutex
-	asked := 0
-	v := View{Evidence: func(_ *history.Attempt, c *history.Case) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if asked++; c.Index%3 == 0 {
+	c := cardOf(t, h, View{Evidence: found(h, func(c *history.Case) error {
+		if c.Index%3 == 0 {
 			return refusal.Newf(refusal.NotFound, "gone")
 		}
 		return nil
-	}}
-	i := 0
-	for task, err := range lookedAt(v, tasks) {
-		if task.Case != tasks[i].Case || (err != nil) != (task.Index%3 == 0) {
-			t.Fatalf("%d: case %s, %v", i, task.ID, err)
-		}
-		i++
+	})})
+	if !slices.IsSortedFunc(c.EvidenceMissing, func(x, y MissingEvidence) int { return cmp.Compare(x.Entry, y.Entry) }) || len(c.EvidenceMissing) != maxMissing || c.missing < maxMissing {
+		t.Errorf("%d listed of %d: %+v", len(c.EvidenceMissing), c.missing, c.EvidenceMissing)
 	}
-	if i != len(tasks) || asked != i {
-		t.Errorf("%d tasks, asked %d times, want %d", i, asked, len(tasks))
+}
+
+// Evidence that nobody looked at is not evidence that is there.
+func TestACardNeedsTheEvidenceOfEveryAttempt(t *testing.T) {
+	b := historytest.New(t)
+	b.Run(historytest.Registration("repo-fix.agent.1", "agent", 1, 1, 1), 1)
+	h := read(b, history.Options{})
+	if _, err := Of(h, View{Attempts: h.Attempts, Evidence: map[*history.Attempt]Evidence{}}); err == nil {
+		t.Error("counted without the evidence")
 	}
+}
+
+// A finding is evidence of which a test says what is missing.
+type finding func(*history.Case) error
+
+func (f finding) Missing(c *history.Case) error { return f(c) }
+
+// found is the evidence of every attempt, nil if nobody looks.
+func found(h *history.History, missing func(*history.Case) error) map[*history.Attempt]Evidence {
+	if missing == nil {
+		return nil
+	}
+	all := make(map[*history.Attempt]Evidence)
+	for _, a := range h.Attempts {
+		all[a] = finding(missing)
+	}
+	return all
 }

@@ -86,7 +86,8 @@ func TestReducersMakeOneOutcomeOfRepetitions(t *testing.T) {
 func TestReducedCardCountsCases(t *testing.T) {
 	results := []string{"1 0 1", "0 0 1", "1 E 1", "0 0 0"}
 	by := func(r evidence.Reducer) *Card {
-		return cardOf(t, reducedAttempt(t, r, results...), View{Evidence: allThere})
+		h := reducedAttempt(t, r, results...)
+		return cardOf(t, h, View{Evidence: found(h, allThere)})
 	}
 	each, mode, best := by(""), by("mode"), by("max")
 	for _, tt := range []struct {

@@ -124,7 +124,11 @@ func attemptCommands(a *history.Attempt, earlier string) []command {
 func (v *Viewer) card(a *history.Attempt) (*scorecard.Card, error) {
 	view := scorecard.View{Attempts: []*history.Attempt{a}}
 	if a.Tasks() <= answer.MaxGlance {
-		view.Evidence = v.display.Evidence
+		shown, err := v.display.Dossier(a)
+		if err != nil {
+			return nil, err
+		}
+		view.Evidence = map[*history.Attempt]scorecard.Evidence{a: shown}
 		return scorecard.Of(v.r.History, view)
 	}
 	return remembered(v, "card "+a.ID, func() (*scorecard.Card, error) { return scorecard.Of(v.r.History, view) })
