@@ -78,7 +78,7 @@ func runCompare(ctx context.Context, env *Env, o compareOptions) error {
 	}
 	options := scorecard.CompareOptions{AcrossBenches: o.acrossBenches, AllCases: o.allCases, MaxDivergences: o.divergences}
 	if !o.noEvidence {
-		options.Divergence, options.Moves = p.Divergence, p.Moves
+		options.Divergence, options.Moves = b.PartingFrom(a)
 	}
 	c, err := scorecard.Compare(a.Attempt, b.Attempt, options)
 	if err != nil {

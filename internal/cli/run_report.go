@@ -46,7 +46,7 @@ func (r *runner) report(a *recount.Run) error {
 	// A comparison that cannot be made must not hide a gate that is not met.
 	var compared error
 	if o.baseline != "" {
-		compared = r.compare(past, attempt, a)
+		compared = r.compare(d, a)
 	}
 	if err := past.RequireProperties(o.required, attempt); err != nil {
 		return cmp.Or(answer.WriteReports(d, nil, r.files(attempt)), err)
@@ -77,12 +77,15 @@ func (r *runner) report(a *recount.Run) error {
 }
 
 // compare sets the run beside an earlier one.
-func (r *runner) compare(past *dossier.Reading, attempt *history.Attempt, a *recount.Run) error {
+func (r *runner) compare(attempt *dossier.Dossier, a *recount.Run) error {
+	past := attempt.Reading()
 	baseline, err := past.Attempt(r.o.baseline)
 	if err != nil {
 		return err
 	}
-	c, err := scorecard.Compare(baseline.Attempt, attempt, scorecard.CompareOptions{MaxDivergences: 20, Divergence: past.Divergence, Moves: past.Moves})
+	o := scorecard.CompareOptions{MaxDivergences: 20}
+	o.Divergence, o.Moves = attempt.PartingFrom(baseline)
+	c, err := scorecard.Compare(baseline.Attempt, attempt.Attempt, o)
 	if refusal.Is(err, refusal.NotComparable) {
 		return refusal.Newf(refusal.NotComparable, "%w", err).
 			WithHint(`their cases or rubric differ; "tally compare %s %s --across-benches" compares the cases that are the same`, baseline.ID, attempt.ID)

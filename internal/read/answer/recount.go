@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"tallystick/internal/read/dossier"
+	"tallystick/internal/read/history"
 	"tallystick/internal/read/promote"
 	"tallystick/internal/read/recount"
 	"tallystick/internal/record/format"
@@ -127,7 +128,9 @@ func source(r *dossier.Reading) *recount.Source {
 	for i, a := range r.Advised() {
 		advised[i] = recount.Advice(a)
 	}
-	return &recount.Source{History: r.History, At: r.Then, Whole: r.ReadAll, Piece: r.Piece, Divergence: r.Divergence, Moves: r.Moves, Bench: r.Bench,
+	return &recount.Source{History: r.History, At: r.Then, Whole: r.ReadAll, Piece: r.Piece, Parting: func(a, b *history.Attempt) (divergence, moves dossier.Parting) {
+		return r.Dossier(b).PartingFrom(r.Dossier(a))
+	}, Bench: r.Bench,
 		Advised: advised, Proves: r.ProvedBy,
 		Anchors: r.AnchorsThen}
 }

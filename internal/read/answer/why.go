@@ -285,14 +285,14 @@ func parted(c *dossier.Case) string {
 			}
 		}
 	}
-	var passed *history.Case
+	var passed *dossier.Case
 	for _, earlier := range r.History.Attempts {
 		if earlier.Class != a.Class || earlier.Target != a.Target || earlier.Index >= a.Index {
 			continue
 		}
 		for x := range earlier.Cases() {
 			if x.ID == c.ID && x.Digest == c.Digest && x.Passed() {
-				passed = x
+				passed = r.Dossier(earlier).Case(x)
 			}
 		}
 	}

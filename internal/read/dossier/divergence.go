@@ -8,25 +8,33 @@ import (
 	"tallystick/internal/run/trajectory"
 )
 
-// Divergence finds where two runs of a case part, by their canonical traces; ""
-// if they do not.
-func (r *Reading) Divergence(a, b *history.Case) (string, error) {
-	return r.hiddenAs(b, func() (string, error) { return r.divergence(a, b) })
-}
+// A Parting tells of two runs of a case, of records that a comparison pairs, how the
+// second differs from the first; "" if it does not.
+type Parting = func(first, second *history.Case) (string, error)
 
-// Moves tells what the agent did differently in two runs of a case, call by call, and
-// how its prompts differ; "" if it did the same.
-func (r *Reading) Moves(a, b *history.Case) (string, error) {
-	return r.hiddenAs(b, func() (string, error) { return r.moves(a, b) })
+// PartingFrom gives what tells where runs of the attempt part from those of an earlier
+// one, by their canonical traces, and what the agent did differently, call by call.
+func (d *Dossier) PartingFrom(earlier *Dossier) (divergence, moves Parting) {
+	as := func(tell func(c, other *Case) (string, error)) Parting {
+		return func(first, second *history.Case) (string, error) {
+			return d.Case(second).hiding(tell(d.Case(second), earlier.Case(first)))
+		}
+	}
+	return as((*Case).divergence), as((*Case).moves)
 }
 
 // PartedFrom tells where a run of the case left an earlier one, call by call or,
 // if the calls are the same, by their traces; "" if they are the same.
-func (c *Case) PartedFrom(earlier *history.Case) (string, error) {
-	text, err := c.of.r.moves(earlier, c.Case)
+func (c *Case) PartedFrom(earlier *Case) (string, error) {
+	text, err := c.moves(earlier)
 	if err == nil && text == "" {
-		text, err = c.of.r.divergence(earlier, c.Case)
+		text, err = c.divergence(earlier)
 	}
+	return c.hiding(text, err)
+}
+
+// hiding hides a text about the case if it is held out.
+func (c *Case) hiding(text string, err error) (string, error) {
 	if err != nil || text == "" {
 		return "", err
 	}
@@ -34,59 +42,40 @@ func (c *Case) PartedFrom(earlier *history.Case) (string, error) {
 	return w.Text(text), err
 }
 
-// hiddenAs hides a text about a case if the case is held out.
-func (r *Reading) hiddenAs(about *history.Case, tell func() (string, error)) (string, error) {
-	text, err := tell()
-	if err != nil || text == "" {
-		return text, err
-	}
-	c, err := r.caseOf(about)
-	if err != nil {
-		return "", err
-	}
-	w, err := c.Hider()
-	return w.Text(text), err
-}
-
-func (r *Reading) moves(a, b *history.Case) (string, error) {
-	left, err := r.trajectoryOf(a)
-	if err != nil {
-		return "", err
-	}
-	right, err := r.trajectoryOf(b)
+func (c *Case) moves(earlier *Case) (string, error) {
+	left, right, err := trajectories(earlier, c)
 	if err != nil {
 		return "", err
 	}
 	return outline.Between(left, right).Detail(), nil
 }
 
-func (r *Reading) divergence(a, b *history.Case) (string, error) {
-	left, err := r.trace(a)
+func (c *Case) divergence(earlier *Case) (string, error) {
+	left, right, err := trajectories(earlier, c)
 	if err != nil {
 		return "", err
 	}
-	right, err := r.trace(b)
+	was, err := trajectory.Canonical(left, trajectory.Options{})
 	if err != nil {
 		return "", err
 	}
-	if d := trajectory.Compare(left, right); d != nil {
+	is, err := trajectory.Canonical(right, trajectory.Options{})
+	if err != nil {
+		return "", err
+	}
+	if d := trajectory.Compare(was, is); d != nil {
 		return d.String(), nil
 	}
 	return "", nil
 }
 
-func (r *Reading) trajectoryOf(c *history.Case) (*trajectory.Verified, error) {
-	v, err := history.TrajectoryOf(c, r.Piece)
-	if err != nil {
-		return nil, fmt.Errorf("case %s (entry %d): %w", c.ID, c.Index, err)
+// trajectories are those of two runs, each named where it cannot be read.
+func trajectories(a, b *Case) (left, right *trajectory.Verified, err error) {
+	if left, err = a.Trajectory(); err != nil {
+		return nil, nil, fmt.Errorf("case %s (entry %d): %w", a.ID, a.Index, err)
 	}
-	return v, nil
-}
-
-func (r *Reading) trace(c *history.Case) (*trajectory.Trace, error) {
-	v, err := r.trajectoryOf(c)
-	if err != nil {
-		return nil, err
+	if right, err = b.Trajectory(); err != nil {
+		return nil, nil, fmt.Errorf("case %s (entry %d): %w", b.ID, b.Index, err)
 	}
-	return trajectory.Canonical(v, trajectory.Options{})
+	return left, right, nil
 }

@@ -3,7 +3,6 @@ package dossier
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"iter"
 
 	"tallystick/internal/read/bundle"
@@ -188,24 +187,4 @@ func (r *Reading) FindCase(q CaseQuery) (*Case, error) {
 	}
 	return nil, refusal.Newf(refusal.UnknownName, "%s of case %q", where, q.Case).
 		Suggest(q.Case, known, `"tally log" lists the attempts`)
-}
-
-// attemptOf is the attempt that a record is of.
-func (r *Reading) attemptOf(c *history.Case) *history.Attempt {
-	var of *history.Attempt
-	for _, a := range r.History.Attempts {
-		if a.Index < c.Index && (of == nil || a.Index > of.Index) && a.Has(c) {
-			of = a
-		}
-	}
-	return of
-}
-
-// caseOf is the case that a record is of.
-func (r *Reading) caseOf(c *history.Case) (*Case, error) {
-	of := r.attemptOf(c)
-	if of == nil {
-		return nil, fmt.Errorf("case %s (entry %d) is of no attempt", c.ID, c.Index)
-	}
-	return r.Dossier(of).Case(c), nil
 }

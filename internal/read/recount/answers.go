@@ -165,8 +165,8 @@ type Source struct {
 	Whole func(*history.Attempt) (*dossier.Whole, error)
 	// Piece gives a piece of evidence by its digest.
 	Piece func(digest.Content) ([]byte, error)
-	// Divergence and Moves are those of [scorecard.CompareOptions].
-	Divergence, Moves func(a, b *history.Case) (string, error)
+	// Parting gives Divergence and Moves of [scorecard.CompareOptions].
+	Parting func(first, second *history.Attempt) (divergence, moves dossier.Parting)
 	// Bench verifies a class as it is now.
 	Bench func(class string) (*bench.Verified, error)
 	// Advised are the recommendations of the ledger by their index.
@@ -333,13 +333,14 @@ func (s *Source) makeComparison(out *Recounted, name string, h *history.History,
 		return nil, nil
 	}
 	o := scorecard.CompareOptions{AcrossBenches: kept.AcrossBenches}
+	divergence, moves := s.Parting(a, b)
 	for _, c := range kept.Cases {
 		o.AllCases = o.AllCases || c.Change == scorecard.Same
 		if c.Moves != "" {
-			o.Moves = s.Moves
+			o.Moves = moves
 		}
 		if looked := c.Divergence != "" || c.DivergenceNote != ""; looked {
-			o.Divergence = s.Divergence
+			o.Divergence = divergence
 			if c.DivergenceNote != scorecard.NotLookedAt {
 				o.MaxDivergences++
 			}

@@ -37,8 +37,10 @@ func sourceOf(b *historytest.Book) *Source {
 				return nil
 			}), nil
 		},
-		Divergence: func(a, b *history.Case) (string, error) { return "here", nil },
-		Bench:      func(string) (*bench.Verified, error) { return nil, errors.New("there is no bench") },
+		Parting: func(a, b *history.Attempt) (divergence, moves dossier.Parting) {
+			return func(a, b *history.Case) (string, error) { return "here", nil }, nil
+		},
+		Bench: func(string) (*bench.Verified, error) { return nil, errors.New("there is no bench") },
 	}
 }
 
@@ -59,7 +61,8 @@ func keptAnswers(t *testing.T, s *Source) map[string][]byte {
 	card := must(scorecard.Of(h, cards)).(*scorecard.Card)
 	whole := must(scorecard.Of(h, scorecard.View{Attempts: h.Attempts})).(*scorecard.Card)
 	line := h.Line()
-	flips := must(scorecard.Compare(one, two, scorecard.CompareOptions{MaxDivergences: 1, Divergence: s.Divergence, AllCases: true})).(*scorecard.Comparison)
+	divergence, _ := s.Parting(one, two)
+	flips := must(scorecard.Compare(one, two, scorecard.CompareOptions{MaxDivergences: 1, Divergence: divergence, AllCases: true})).(*scorecard.Comparison)
 	flips.Ledger = &line
 	inRun := must(scorecard.Compare(one, two, scorecard.CompareOptions{})).(*scorecard.Comparison)
 	run := must(s.summary(h, open, &Run{Rules: scorecard.Rules, Head: h.Head, JudgeCostUSD: 0.25})).(*Run)

@@ -105,7 +105,8 @@ func (v *Viewer) compare(req *http.Request) (*page, error) {
 
 // divergence tells where two runs of a case part, unless they are too long to be
 // compared for a page.
-func (v *Viewer) divergence(a, b *history.Attempt) func(ca, cb *history.Case) (string, error) {
+func (v *Viewer) divergence(a, b *history.Attempt) dossier.Parting {
+	divergence, _ := v.r.Dossier(b).PartingFrom(v.r.Dossier(a))
 	return func(ca, cb *history.Case) (string, error) {
 		for _, side := range []struct {
 			a *history.Attempt
@@ -115,7 +116,7 @@ func (v *Viewer) divergence(a, b *history.Attempt) func(ca, cb *history.Case) (s
 				return "", refusal.Newf(refusal.TooLarge, "the trajectory is too long to be compared for a page")
 			}
 		}
-		return v.r.Divergence(ca, cb)
+		return divergence(ca, cb)
 	}
 }
 
