@@ -33,7 +33,7 @@ func (r *runner) report(a *recount.Run) error {
 		return err
 	}
 	attempt := d.Attempt
-	a.Attempt = recount.RunAttemptOf(attempt)
+	a.Attempt = recount.RunLineOf(attempt)
 	a.TellGAIA(attempt)
 	if err := a.TellSubmittable(attempt, past.Piece); err != nil {
 		return past.Refused(err)

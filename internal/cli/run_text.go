@@ -16,7 +16,7 @@ import (
 
 // answer puts the summary into the form that is promised.
 func (r *runner) answer(s *lab.RunResult) *recount.Run {
-	a := &recount.Run{Rules: scorecard.Rules, Attempt: recount.RunAttempt{ID: s.Attempt, Number: s.Number, Level: history.Scratch.String()}, Class: s.Class, Target: s.Target, Total: s.Planned,
+	a := &recount.Run{Rules: scorecard.Rules, Attempt: recount.RunLine{ID: s.Attempt, Number: s.Number, Level: history.Scratch.String()}, Class: s.Class, Target: s.Target, Total: s.Planned,
 		Passed: s.Outcomes[evidence.Passed], Failed: s.Outcomes[evidence.Failed], Skipped: s.Outcomes[evidence.Skipped],
 		Unscored: s.Outcomes[evidence.Unscored], Truncated: s.Outcomes[evidence.Truncated], Errors: s.Outcomes[evidence.Errored],
 		MeanScore: s.MeanScore, FailureModes: s.FailureModes, JudgeCostUSD: float64(s.JudgeCostMicroUSD) / 1e6,

@@ -94,7 +94,7 @@ func showAttempt(env *Env, attempt *dossier.Dossier, o showOptions) error {
 	return env.Answer(a, func(out io.Writer) { showAttemptText(env, out, a) })
 }
 
-func showAttemptText(env *Env, out io.Writer, a *answer.ShownAttempt) {
+func showAttemptText(env *Env, out io.Writer, a *answer.Listing) {
 	fmt.Fprintf(out, "attempt  %s (%s), number %d of %d, %s\n", plain.Line(a.ID), a.Level, a.Number, a.Of, attemptMarks(a.Logged))
 	fmt.Fprintf(out, "class    %s, target %s, begun %s\n", plain.Line(a.Class), plain.Line(a.Target), a.StartedAt)
 	fmt.Fprintf(out, "cases    %d: %d passed, %d failed%s; gate %s; %s\n", a.Total, a.Passed, a.Failed, notPassed(a.Logged), gateWord(a.GateMet), costOf(a.CostUSD))
@@ -117,7 +117,7 @@ func showAttemptText(env *Env, out io.Writer, a *answer.ShownAttempt) {
 
 // whyInShort is the reason of a case in its row: the exception, where that is the
 // end of several lines. On a terminal the line is cut where it ends.
-func whyInShort(env *Env, c answer.ShownCase) string {
+func whyInShort(env *Env, c answer.ShownRow) string {
 	reason := strings.TrimSpace(c.Reason)
 	if i := strings.LastIndexByte(reason, '\n'); i >= 0 {
 		reason = "… " + reason[i+1:]

@@ -215,8 +215,8 @@ func SplitCase(r *dossier.Reading, name string) (attempt, caseID string) {
 	return attempt, caseID
 }
 
-// A ShownCase is one repetition of a case in the list of an attempt.
-type ShownCase struct {
+// A ShownRow is one repetition of a case in the list of an attempt.
+type ShownRow struct {
 	Case      string           `json:"case"`
 	Repeat    int              `json:"repeat"`
 	Outcome   evidence.Outcome `json:"outcome"`
@@ -229,15 +229,15 @@ type ShownCase struct {
 	Entry     *int64           `json:"entry"`    // null if there is no record
 }
 
-// A ShownAttempt is an attempt with its cases, those that did not pass first.
-type ShownAttempt struct {
+// A Listing is an attempt with its cases, those that did not pass first.
+type Listing struct {
 	Logged
-	Cases []ShownCase `json:"cases"`
+	Cases []ShownRow `json:"cases"`
 }
 
 // ShowAttempt gathers what there is to see of an attempt. It needs
 // [dossier.Ask].Again.
-func ShowAttempt(a *dossier.Dossier) (*ShownAttempt, error) {
+func ShowAttempt(a *dossier.Dossier) (*Listing, error) {
 	l, err := logged(a, gatesNow)
 	if err != nil {
 		return nil, err
@@ -246,23 +246,23 @@ func ShowAttempt(a *dossier.Dossier) (*ShownAttempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &ShownAttempt{Logged: l, Cases: cases}
-	passed := slices.DeleteFunc(slices.Clone(out.Cases), func(c ShownCase) bool { return c.Outcome != evidence.Passed })
-	failed := slices.DeleteFunc(out.Cases, func(c ShownCase) bool { return c.Outcome == evidence.Passed })
+	out := &Listing{Logged: l, Cases: cases}
+	passed := slices.DeleteFunc(slices.Clone(out.Cases), func(c ShownRow) bool { return c.Outcome != evidence.Passed })
+	failed := slices.DeleteFunc(out.Cases, func(c ShownRow) bool { return c.Outcome == evidence.Passed })
 	out.Cases = append(failed, passed...)
 	return out, nil
 }
 
 // ShowCases are some cases of an attempt in the list of it, in their order. It
 // needs [dossier.Ask].Again.
-func ShowCases(a *dossier.Dossier, cases iter.Seq[*history.Case]) ([]ShownCase, error) {
+func ShowCases(a *dossier.Dossier, cases iter.Seq[*history.Case]) ([]ShownRow, error) {
 	records, err := a.Reading().Records(cases)
 	if err != nil {
 		return nil, err
 	}
-	out := []ShownCase{}
+	out := []ShownRow{}
 	for c := range cases {
-		s := ShownCase{Case: c.ID, Repeat: int(c.Repeat), Outcome: c.Effective(), Modes: c.FailureModes(), Turns: int(c.Turns),
+		s := ShownRow{Case: c.ID, Repeat: int(c.Repeat), Outcome: c.Effective(), Modes: c.FailureModes(), Turns: int(c.Turns),
 			LatencyMS: c.LatencyMS, CostUSD: dollarsOf(c.CostMicro, c.CostKnown())}
 		if c.IsScored() {
 			score := c.EffectiveScore()

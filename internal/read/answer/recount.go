@@ -124,15 +124,21 @@ func RecountAnswer(r *dossier.Reading, kind recount.Kind, name string, data []by
 }
 
 func source(r *dossier.Reading) *recount.Source {
-	advised := make(map[int64]recount.Advice)
-	for i, a := range r.Advised() {
-		advised[i] = recount.Advice(a)
+	// Gates, scorecard and advice of one answer are about the same attempts.
+	known := make(map[*history.Attempt]*dossier.Whole)
+	whole := func(a *history.Attempt) (*dossier.Whole, error) {
+		if w := known[a]; w != nil {
+			return w, nil
+		}
+		w, err := r.ReadAll(a)
+		known[a] = w
+		return w, err
 	}
-	return &recount.Source{History: r.History, At: r.Then, Whole: r.ReadAll, Piece: r.Piece, Parting: func(a, b *history.Attempt) (divergence, moves dossier.Parting) {
+	parting := func(a, b *history.Attempt) (divergence, moves dossier.Parting) {
 		return r.Dossier(b).PartingFrom(r.Dossier(a))
-	}, Bench: r.Bench,
-		Advised: advised, Proves: r.ProvedBy,
-		Anchors: r.AnchorsThen}
+	}
+	return &recount.Source{History: r.History, At: r.Then, Whole: whole, Piece: r.Piece, Parting: parting, Bench: r.Bench,
+		Advised: r.Advised(), Anchors: r.AnchorsThen, Proves: r.ProvedBy}
 }
 
 // recountRun makes the kept answer of a run again. It must be of the attempt

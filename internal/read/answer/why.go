@@ -43,9 +43,9 @@ type Why struct {
 	HeldOut bool   `json:"held_out,omitempty"`
 	Salt    string `json:"salt,omitempty"`
 	// Reviewed is what people said about the case; no score changes.
-	Reviewed *scorecard.ReviewedCase `json:"reviewed,omitempty"`
+	Reviewed *scorecard.ReviewedRow `json:"reviewed,omitempty"`
 	// Correction is what people signed beside the record: the last that counts.
-	Correction *scorecard.CorrectedCase `json:"correction,omitempty"`
+	Correction *scorecard.CorrectedRow `json:"correction,omitempty"`
 }
 
 // An Amendment is what somebody set beside the score. Checks are what was
@@ -132,7 +132,7 @@ func why(c *dossier.Case, whole bool) (*Why, error) {
 		}
 	}
 	if corrected := c.Correction; corrected != nil {
-		a.Correction = &scorecard.CorrectedCase{Attempt: attempt.ID, CaseID: c.ID, Repeat: c.Repeat, Was: corrected.Was, Now: corrected.Now,
+		a.Correction = &scorecard.CorrectedRow{Attempt: attempt.ID, CaseID: c.ID, Repeat: c.Repeat, Was: corrected.Was, Now: corrected.Now,
 			By: corrected.By, Reason: corrected.Reason, Entry: c.Index, Index: corrected.Index}
 	}
 	if c.Amendment != nil {

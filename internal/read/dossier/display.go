@@ -66,7 +66,7 @@ func (d *Display) look(c *Case) error {
 		return nil
 	}
 	var named []digest.Content
-	err := d.r.packable(a, c.Case, func(piece digest.Content) { named = append(named, piece) })
+	err := c.packable(func(piece digest.Content) { named = append(named, piece) })
 	if err == nil {
 		d.note(a.ID, key, named)
 	}

@@ -123,9 +123,6 @@ func (c *Case) AmendedTo() (amended *evidence.ScoreAmended, checks []grade.Detai
 	return amended, checks, missing, nil
 }
 
-// CheckEvidence is [Reading.Evidence] of the case.
-func (c *Case) CheckEvidence() error { return c.of.r.Evidence(c.of.Attempt, c.Case) }
-
 // Bundle derives the bundle of the record from the evidence.
 func (c *Case) Bundle(record *evidence.CaseScored) (*bundle.Bundle, error) {
 	files, err := history.FilesOf(c.Case, c.of.r.Piece)

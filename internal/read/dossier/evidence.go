@@ -72,13 +72,11 @@ func (r *Reading) caseList(d digest.Content) ([]byte, error) {
 	return r.Piece(d)
 }
 
-// Evidence returns nil if the evidence of a record is whole: a complete bundle
+// CheckEvidence returns nil if the evidence of the case is whole: a complete bundle
 // can be made of it. It reads every piece that the record names, and every piece
 // that the index of these names. NotFound and DigestMismatch mean that it is not
 // whole; any other error is about reading. Several goroutines may ask.
-func (r *Reading) Evidence(a *history.Attempt, c *history.Case) error {
-	return asMissing(r.packable(a, c, nil))
-}
+func (c *Case) CheckEvidence() error { return asMissing(c.packable(nil)) }
 
 // asMissing gives an error about evidence the two names that its readers know.
 func asMissing(err error) error {
@@ -90,10 +88,11 @@ func asMissing(err error) error {
 	return err
 }
 
-// packable is Evidence with its reasons. It tells named, which may be nil, every
+// packable is CheckEvidence with its reasons. It tells named, which may be nil, every
 // piece that the record and its index name.
-func (r *Reading) packable(a *history.Attempt, c *history.Case, named func(digest.Content)) error {
-	files, err := history.FilesOf(c, r.Piece)
+func (c *Case) packable(named func(digest.Content)) error {
+	r := c.of.r
+	files, err := history.FilesOf(c.Case, r.Piece)
 	if err != nil {
 		return err
 	}
@@ -105,7 +104,7 @@ func (r *Reading) packable(a *history.Attempt, c *history.Case, named func(diges
 	}
 	// What the bundle is made of is read for it, and once.
 	var used []digest.Content
-	b, err := bundleOf(c, recordOf(a, c), files, func(d digest.Content) ([]byte, error) {
+	b, err := bundleOf(c.Case, recordOf(c), files, func(d digest.Content) ([]byte, error) {
 		data, err := r.Piece(d)
 		if err == nil {
 			used = append(used, d)
@@ -198,7 +197,7 @@ func bundleOf(c *history.Case, record *evidence.CaseScored, files *evidence.Case
 	if err != nil {
 		return nil, err
 	}
-	d := derive.Case{Record: record, Files: files, Trajectory: v, Read: read}
+	d := derive.Source{Record: record, Files: files, Trajectory: v, Read: read}
 	if a := c.Amendment; a != nil {
 		d.Amendment = &evidence.ScoreAmended{Entry: c.Index, Score: evidence.Score{Passed: a.Passed, Score: a.Score}, Author: a.Author, Reason: a.Reason}
 	}
@@ -207,8 +206,8 @@ func bundleOf(c *history.Case, record *evidence.CaseScored, files *evidence.Case
 
 // recordOf is what the history keeps of a record that passed: all that its
 // bundle needs but the receipt.
-func recordOf(a *history.Attempt, c *history.Case) *evidence.CaseScored {
-	return &evidence.CaseScored{Attempt: a.ID, Class: a.Class, CaseID: c.ID, Tags: c.Tags(), Repeat: int(c.Repeat), Execution: int(c.Execution), CaseDigest: c.Digest,
+func recordOf(c *Case) *evidence.CaseScored {
+	return &evidence.CaseScored{Attempt: c.of.ID, Class: c.of.Class, CaseID: c.ID, Tags: c.Tags(), Repeat: int(c.Repeat), Execution: int(c.Execution), CaseDigest: c.Digest,
 		Outcome: c.Outcome(), Score: &evidence.Score{Passed: c.Outcome() == evidence.Passed, Score: c.Score, FailureModes: c.FailureModes()}, Retries: int(c.Retries),
 		JudgedByModel: c.Context.JudgedByModel, EvidenceDigests: append([]digest.Content{}, c.Evidence...)}
 }

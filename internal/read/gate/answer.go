@@ -24,7 +24,7 @@ type Answer struct {
 	Qualifications []history.Qualification `json:"qualifications,omitempty"`
 	// Corrected are the cases whose score people corrected, with their names:
 	// the gates used what they signed.
-	Corrected []scorecard.CorrectedCase `json:"corrected,omitempty"`
+	Corrected []scorecard.CorrectedRow `json:"corrected,omitempty"`
 
 	Ledger history.Line `json:"ledger"` // what was read
 }

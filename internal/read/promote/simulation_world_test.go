@@ -699,7 +699,7 @@ func evidenceIn(read reader) func(*history.Attempt) (*dossier.Whole, error) {
 		if err != nil {
 			return err
 		}
-		_, err = derive.Bundle(derive.Case{Files: files, Trajectory: v, Read: read, Record: &evidence.CaseScored{
+		_, err = derive.Bundle(derive.Source{Files: files, Trajectory: v, Read: read, Record: &evidence.CaseScored{
 			Attempt: a.ID, Class: a.Class, CaseID: c.ID, Repeat: int(c.Repeat), Execution: int(c.Execution), CaseDigest: c.Digest, Outcome: c.Outcome(),
 			Score: &evidence.Score{Passed: c.Outcome() == evidence.Passed, Score: c.Score},
 		}})

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/promote"
 	"tallystick/internal/record/canon"
@@ -69,7 +70,7 @@ func (s *Source) recommendation(name string, data []byte) (*Recounted, error) {
 }
 
 // entry compares what the ledger says was advised with what is advised now.
-func (r *Recounted) entry(name string, index int64, entry Advice, rec *promote.Recommendation) error {
+func (r *Recounted) entry(name string, index int64, entry dossier.Advice, rec *promote.Recommendation) error {
 	written, err := canon.Marshal(&entry.Recommendation)
 	if err != nil {
 		return err
@@ -80,7 +81,7 @@ func (r *Recounted) entry(name string, index int64, entry Advice, rec *promote.R
 // adviceAs puts a recommendation into the form of the kept one: the file, or the
 // answer that says where the file is. What no record tells is taken from the kept
 // one if it can be true.
-func (s *Source) adviceAs(kept *keptAdvice, entry Advice, rec *promote.Recommendation) any {
+func (s *Source) adviceAs(kept *keptAdvice, entry dossier.Advice, rec *promote.Recommendation) any {
 	file := AdviceFile(entry.Class, kept.Index)
 	if kept.Schema == nil && kept.File != nil {
 		if filepath.Base(*kept.File) == file {
@@ -169,7 +170,7 @@ func (s *Source) Unfiled(index int64) (*Recounted, error) {
 
 // advise asks for the recommendation again, with the ledger as it was before the
 // entry. It is nil, with a reason, if the bench or the rules at hand are others.
-func (s *Source) advise(entry Advice, index int64, now time.Time, benchDigest digest.ID) (*promote.Recommendation, string, error) {
+func (s *Source) advise(entry dossier.Advice, index int64, now time.Time, benchDigest digest.ID) (*promote.Recommendation, string, error) {
 	if entry.Rules != promote.Rules {
 		return nil, fmt.Sprintf("it was made by version %d of the rules, and this program has version %d", entry.Rules, promote.Rules), nil
 	}

@@ -13,7 +13,6 @@ import (
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
-	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/bench"
 )
@@ -22,7 +21,7 @@ import (
 // ledger.
 type Run struct {
 	Rules        int                   `json:"rules"`
-	Attempt      RunAttempt            `json:"attempt"`
+	Attempt      RunLine               `json:"attempt"`
 	Class        string                `json:"class"`
 	Target       string                `json:"target"`
 	Total        int                   `json:"total"`
@@ -92,8 +91,8 @@ type LocalLedger struct {
 	Begun  bool   `json:"begun,omitempty"` // by this very run
 }
 
-// A RunAttempt says which attempt a run made.
-type RunAttempt struct {
+// A RunLine says which attempt a run made.
+type RunLine struct {
 	ID         string             `json:"id"`
 	Number     int                `json:"number"`
 	Of         int                `json:"of,omitempty"` // attempts of the class, by whichever target
@@ -101,9 +100,9 @@ type RunAttempt struct {
 	Properties []history.Property `json:"properties,omitzero"`
 }
 
-// RunAttemptOf says which attempt it is, and which of how many.
-func RunAttemptOf(a *history.Attempt) RunAttempt {
-	return RunAttempt{ID: a.ID, Number: a.Ordinal, Of: a.Siblings, Level: a.Level.String(), Properties: a.Properties()}
+// RunLineOf says which attempt it is, and which of how many.
+func RunLineOf(a *history.Attempt) RunLine {
+	return RunLine{ID: a.ID, Number: a.Ordinal, Of: a.Siblings, Level: a.Level.String(), Properties: a.Properties()}
 }
 
 // RunGates is what the gates of the class say about a run.
@@ -170,17 +169,11 @@ type Source struct {
 	// Bench verifies a class as it is now.
 	Bench func(class string) (*bench.Verified, error)
 	// Advised are the recommendations of the ledger by their index.
-	Advised map[int64]Advice
+	Advised map[int64]dossier.Advice
 	// Anchors are those that had been published by then.
 	Anchors func(then *history.History) ([]dossier.CosignedAnchor, error)
 	// Proves verifies a receipt of this ledger, and returns of which entry.
 	Proves func(receipt string) (index int64, err error)
-}
-
-// An Advice is a recommendation in the ledger.
-type Advice struct {
-	evidence.Recommendation
-	Time evidence.Time
 }
 
 // Answer makes a kept answer again and compares. Name says in messages which it

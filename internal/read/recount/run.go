@@ -94,7 +94,7 @@ func (s *Source) summary(h *history.History, a *history.Attempt, kept *Run) (*Ru
 	if err != nil {
 		return nil, err
 	}
-	made := &Run{Attempt: RunAttemptOf(a), Class: a.Class, Target: a.Target, Total: a.Tasks(),
+	made := &Run{Attempt: RunLineOf(a), Class: a.Class, Target: a.Target, Total: a.Tasks(),
 		Passed: sum.outcomes[evidence.Passed], Failed: sum.outcomes[evidence.Failed], Skipped: sum.outcomes[evidence.Skipped],
 		Unscored: sum.outcomes[evidence.Unscored], Truncated: sum.outcomes[evidence.Truncated], Errors: sum.outcomes[evidence.Errored],
 		MeanScore: sum.mean, FailureModes: sum.modes, JudgeCostUSD: kept.JudgeCostUSD, Isolation: sum.isolation,

@@ -160,11 +160,11 @@ type Card struct {
 	Amendments Amendments    `json:"amendments"`
 	// Corrected are the tasks whose score is not the recorded one because people
 	// signed another.
-	Corrected []CorrectedCase `json:"corrected,omitempty"`
+	Corrected []CorrectedRow `json:"corrected,omitempty"`
 	// Reviewed are the tasks that people labelled; no number here rests on it.
-	Reviewed []ReviewedCase `json:"reviewed,omitempty"`
-	Modes    []ModeCount    `json:"failure_modes"`
-	PassAtK  []PassK        `json:"pass_at_k,omitempty"`
+	Reviewed []ReviewedRow `json:"reviewed,omitempty"`
+	Modes    []ModeCount   `json:"failure_modes"`
+	PassAtK  []PassK       `json:"pass_at_k,omitempty"`
 
 	Acceptance Acceptance `json:"acceptance"`
 

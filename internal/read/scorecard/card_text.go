@@ -201,7 +201,7 @@ func breakdownText(out io.Writer, by Breakdown) {
 	}
 }
 
-func failedText(out io.Writer, cases []FailedCase) {
+func failedText(out io.Writer, cases []FailedRow) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "not solved\tcase\trepeat\toutcome\tscore\tentry\tfailure modes\n")
 	for _, c := range cases {

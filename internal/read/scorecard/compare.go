@@ -46,7 +46,7 @@ type Comparison struct {
 	Latency   ChangeOf[int64]   `json:"median_latency_ms"`
 
 	// Cases are those that changed, flipped ones first; all of them if asked.
-	Cases []CaseChange `json:"cases"`
+	Cases []ChangeRow `json:"cases"`
 
 	// Ledger is what was read, if the caller says so: a comparison that is kept
 	// can then be counted again as it was.
@@ -83,8 +83,8 @@ type ScoreChange struct {
 	Lower      int               `json:"lower"`
 }
 
-// A CaseChange is one paired case.
-type CaseChange struct {
+// A ChangeRow is one paired case.
+type ChangeRow struct {
 	CaseID string         `json:"case_id"`
 	Digest digest.Content `json:"case_digest"`
 	Change string         `json:"change"` // gained, lost, changed or same
@@ -157,7 +157,7 @@ func Compare(a, b *history.Attempt, o CompareOptions) (*Comparison, error) {
 		return nil, refusal.Newf(refusal.NotComparable, "%s is of bench %s (%s), %s of bench %s (%s)", a.ID, a.Plan.BenchDigest, a.Class, b.ID, b.Plan.BenchDigest, b.Class).
 			WithHint("their cases or rubric differ; --across-benches compares the cases that are the same, and says so")
 	}
-	c := &Comparison{Rules: Rules, A: LineOf(a), B: LineOf(b), AcrossBenches: across, ThresholdsChanged: differ && !across, Cases: []CaseChange{}}
+	c := &Comparison{Rules: Rules, A: LineOf(a), B: LineOf(b), AcrossBenches: across, ThresholdsChanged: differ && !across, Cases: []ChangeRow{}}
 	left, right := sidesOf(a), sidesOf(b)
 	var scores scoreSum
 	var differences []float64
@@ -178,7 +178,7 @@ func Compare(a, b *history.Attempt, o CompareOptions) (*Comparison, error) {
 		scores.add(x, y)
 		c.Tokens.A, c.Tokens.B = Sum(c.Tokens.A, x.Tokens), Sum(c.Tokens.B, y.Tokens)
 		latA, latB = append(latA, x.latencies...), append(latB, y.latencies...)
-		change := CaseChange{CaseID: x.first.ID, Digest: x.first.Digest, A: x.side(), B: y.side(), a: x.first, b: y.first}
+		change := ChangeRow{CaseID: x.first.ID, Digest: x.first.Digest, A: x.side(), B: y.side(), a: x.first, b: y.first}
 		switch won, had := 2*q > 1, 2*p > 1; {
 		case won && !had:
 			change.Change = Gained
@@ -214,7 +214,7 @@ func Compare(a, b *history.Attempt, o CompareOptions) (*Comparison, error) {
 	slices.Sort(latB)
 	c.Latency.A, c.Latency.B = Percentile(latA, 50), Percentile(latB, 50)
 	c.Latency.Change = c.Latency.B - c.Latency.A
-	slices.SortStableFunc(c.Cases, func(x, y CaseChange) int { return cmp.Compare(rank(x.Change), rank(y.Change)) })
+	slices.SortStableFunc(c.Cases, func(x, y ChangeRow) int { return cmp.Compare(rank(x.Change), rank(y.Change)) })
 	return c, c.diverge(o)
 }
 
@@ -314,7 +314,7 @@ type sideSum struct {
 	Tokens    int64
 	latencies []int64
 	corrected string
-	reduced   *ReducedCase // nil if each repetition counts by itself
+	reduced   *Reduced // nil if each repetition counts by itself
 }
 
 func sidesOf(a *history.Attempt) sides {
@@ -362,7 +362,7 @@ func sidesOf(a *history.Attempt) sides {
 
 // reduce takes the outcome and the score of the case in place of those of its
 // repetitions.
-func (x *sideSum) reduce(r ReducedCase) {
+func (x *sideSum) reduce(r Reduced) {
 	x.reduced, x.scored, x.score = &r, 0, 0
 	if r.Score != nil {
 		x.scored, x.score = 1, *r.Score

@@ -8,9 +8,9 @@ import (
 	"tallystick/internal/record/evidence"
 )
 
-// A CorrectedCase is a task whose score people corrected: the recorded grade,
+// A CorrectedRow is a task whose score people corrected: the recorded grade,
 // the one that counts, who signed it and why.
-type CorrectedCase struct {
+type CorrectedRow struct {
 	Attempt string         `json:"attempt"`
 	CaseID  string         `json:"case_id"`
 	Repeat  int32          `json:"repeat"`
@@ -23,18 +23,18 @@ type CorrectedCase struct {
 }
 
 // Text says what was corrected in one line.
-func (c CorrectedCase) Text() string {
+func (c CorrectedRow) Text() string {
 	return fmt.Sprintf("%s of %s: %.2f → %.2f corrected by %s: %s", c.CaseID, c.Attempt, c.Was.Score, c.Now.Score, strings.Join(c.By, ", "), c.Reason)
 }
 
 // CorrectedCases lists the tasks of attempts that were corrected; nil if none
 // was, so that answers without any say nothing about it.
-func CorrectedCases(attempts ...*history.Attempt) []CorrectedCase {
-	var out []CorrectedCase
+func CorrectedCases(attempts ...*history.Attempt) []CorrectedRow {
+	var out []CorrectedRow
 	for _, a := range attempts {
 		for c := range a.Cases() {
 			if k := c.Correction; k != nil {
-				out = append(out, CorrectedCase{a.ID, c.ID, c.Repeat, k.Was, k.Now, k.By, k.Reason, c.Index, k.Index})
+				out = append(out, CorrectedRow{a.ID, c.ID, c.Repeat, k.Was, k.Now, k.By, k.Reason, c.Index, k.Index})
 			}
 		}
 	}

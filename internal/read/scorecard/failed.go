@@ -9,14 +9,14 @@ import (
 // that were not solved if they were asked for.
 type Answer struct {
 	*Card
-	FailedCases *[]FailedCase `json:"failed_cases,omitempty"`
+	FailedCases *[]FailedRow `json:"failed_cases,omitempty"`
 	// Groups are there where nobody named attempts and there are several classes
 	// or targets: each by itself.
 	Groups []ClassTarget `json:"groups,omitempty"`
 }
 
-// A FailedCase is a task that was not solved.
-type FailedCase struct {
+// A FailedRow is a task that was not solved.
+type FailedRow struct {
 	Attempt string           `json:"attempt"`
 	CaseID  string           `json:"case_id"`
 	Repeat  int32            `json:"repeat"`
@@ -32,14 +32,14 @@ type FailedCase struct {
 }
 
 // FailedCases lists the tasks of attempts that were not solved.
-func FailedCases(attempts []*history.Attempt) *[]FailedCase {
-	out := []FailedCase{}
+func FailedCases(attempts []*history.Attempt) *[]FailedRow {
+	out := []FailedRow{}
 	for _, a := range attempts {
 		for c := range a.Cases() {
 			if c.Passed() {
 				continue
 			}
-			x := FailedCase{Attempt: a.ID, CaseID: c.ID, Repeat: c.Repeat, Outcome: c.Effective(), Modes: append([]string{}, c.FailureModes()...), Entry: c.Index, Amended: c.Amendment != nil, Qualifications: a.QualificationsOf(c)}
+			x := FailedRow{Attempt: a.ID, CaseID: c.ID, Repeat: c.Repeat, Outcome: c.Effective(), Modes: append([]string{}, c.FailureModes()...), Entry: c.Index, Amended: c.Amendment != nil, Qualifications: a.QualificationsOf(c)}
 			if c.IsScored() {
 				score := c.EffectiveScore()
 				x.Score = &score
@@ -50,7 +50,7 @@ func FailedCases(attempts []*history.Attempt) *[]FailedCase {
 			out = append(out, x)
 		}
 		for range a.Unlisted() {
-			out = append(out, FailedCase{Attempt: a.ID, Outcome: history.NotRun, Modes: []string{}, Entry: -1, Qualifications: []string{history.QualNotRun}})
+			out = append(out, FailedRow{Attempt: a.ID, Outcome: history.NotRun, Modes: []string{}, Entry: -1, Qualifications: []string{history.QualNotRun}})
 		}
 	}
 	return &out

@@ -32,7 +32,7 @@ type ImportedComparison struct {
 
 	SolveRate ChangeOf[float64]  `json:"solve_rate"`
 	MeanScore *ChangeOf[float64] `json:"mean_score"` // null if no pair has a score in both
-	Cases     []ImportedCase     `json:"cases"`      // those that flipped, lost ones first
+	Cases     []ImportedRow      `json:"cases"`      // those that flipped, lost ones first
 }
 
 // An ImportedLine names one side.
@@ -43,8 +43,8 @@ type ImportedLine struct {
 	Source  results.Source `json:"source"`
 }
 
-// An ImportedCase is a sample that changed sides.
-type ImportedCase struct {
+// An ImportedRow is a sample that changed sides.
+type ImportedRow struct {
 	ID     string   `json:"id"`
 	Change string   `json:"change"`
 	A      *float64 `json:"a"` // mean score, null without one
@@ -137,7 +137,7 @@ func CompareImported(a, b *ImportedRun) (*ImportedComparison, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &ImportedComparison{Imported: true, A: lineOfImport(a.Run), B: lineOfImport(b.Run), Scorer: scorer, Cases: []ImportedCase{}}
+	c := &ImportedComparison{Imported: true, A: lineOfImport(a.Run), B: lineOfImport(b.Run), Scorer: scorer, Cases: []ImportedRow{}}
 	var differences []float64
 	var scores ChangeOf[float64]
 	scored := 0
@@ -188,7 +188,7 @@ func (c *ImportedComparison) flip(id string, x, y *importedSample, p, q float64)
 	default:
 		return
 	}
-	c.Cases = append(c.Cases, ImportedCase{id, change, x.mean(), y.mean()})
+	c.Cases = append(c.Cases, ImportedRow{id, change, x.mean(), y.mean()})
 }
 
 func (c *ImportedComparison) finish(differences []float64, scores ChangeOf[float64], scored int) {
@@ -203,7 +203,7 @@ func (c *ImportedComparison) finish(differences []float64, scores ChangeOf[float
 		scores.Change = scores.B - scores.A
 		c.MeanScore = &scores
 	}
-	slices.SortStableFunc(c.Cases, func(x, y ImportedCase) int { return cmp.Compare(rank(x.Change), rank(y.Change)) })
+	slices.SortStableFunc(c.Cases, func(x, y ImportedRow) int { return cmp.Compare(rank(x.Change), rank(y.Change)) })
 }
 
 // Print tells the comparison to a person.

@@ -13,7 +13,7 @@ type Matrix struct {
 	Targets []MatrixTarget `json:"targets"`
 	// Cases are those that any of them planned: first those that did not pass
 	// everywhere, then the others, each in the order of the first plan.
-	Cases []MatrixCase `json:"cases"`
+	Cases []MatrixRow `json:"cases"`
 	// Pairs compares each two, in the order of the targets; of more than
 	// [MaxPaired] the first with each.
 	Pairs []MatrixPair `json:"pairs"`
@@ -41,8 +41,8 @@ type MatrixTarget struct {
 	RuntimeMS *int64      `json:"runtime_ms"` // null of an attempt that did not finish
 }
 
-// A MatrixCase is one case by every target that planned it.
-type MatrixCase struct {
+// A MatrixRow is one case by every target that planned it.
+type MatrixRow struct {
 	Case    string                `json:"case"`
 	Results map[string]MatrixCell `json:"results"`
 }
@@ -112,7 +112,7 @@ func MatrixOf(entries []MatrixEntry) (*Matrix, error) {
 // GridOf is the matrix without its pairs: what ended how, also where the benches differ
 // and no two columns can be compared.
 func GridOf(entries []MatrixEntry) *Matrix {
-	m := &Matrix{Targets: []MatrixTarget{}, Cases: []MatrixCase{}, Pairs: []MatrixPair{}}
+	m := &Matrix{Targets: []MatrixTarget{}, Cases: []MatrixRow{}, Pairs: []MatrixPair{}}
 	at := make(map[string]int)
 	for _, e := range entries {
 		m.Targets = append(m.Targets, e.line())
@@ -124,12 +124,12 @@ func GridOf(entries []MatrixEntry) *Matrix {
 			if !known {
 				i = len(m.Cases)
 				at[c.ID] = i
-				m.Cases = append(m.Cases, MatrixCase{c.ID, map[string]MatrixCell{}})
+				m.Cases = append(m.Cases, MatrixRow{c.ID, map[string]MatrixCell{}})
 			}
 			m.Cases[i].Results[e.Target] = MatrixCell{c.Outcome, c.Score, c.Passed, c.Of}
 		}
 	}
-	slices.SortStableFunc(m.Cases, func(a, b MatrixCase) int { return m.rank(a) - m.rank(b) })
+	slices.SortStableFunc(m.Cases, func(a, b MatrixRow) int { return m.rank(a) - m.rank(b) })
 	return m
 }
 
@@ -151,7 +151,7 @@ func (e *MatrixEntry) line() MatrixTarget {
 
 // rank puts cases that differ between targets first, then those that nobody
 // solved, then those that everybody did.
-func (m *Matrix) rank(c MatrixCase) int {
+func (m *Matrix) rank(c MatrixRow) int {
 	passed := 0
 	for _, cell := range c.Results {
 		if cell.Outcome == evidence.Passed {
@@ -168,7 +168,7 @@ func (m *Matrix) rank(c MatrixCase) int {
 }
 
 // alike reports whether every target had the same outcome.
-func (c MatrixCase) alike() bool {
+func (c MatrixRow) alike() bool {
 	var first evidence.Outcome
 	for _, cell := range c.Results {
 		if first == "" {
@@ -182,7 +182,7 @@ func (c MatrixCase) alike() bool {
 }
 
 // AllPassed reports whether every target solved the case.
-func (c MatrixCase) AllPassed() bool {
+func (c MatrixRow) AllPassed() bool {
 	for _, cell := range c.Results {
 		if cell.Outcome != evidence.Passed {
 			return false

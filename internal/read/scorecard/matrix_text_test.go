@@ -19,7 +19,7 @@ func TestALongTableShowsWhatDidNotPass(t *testing.T) {
 		case i == 205:
 			delete(results, "b")
 		}
-		m.Cases = append(m.Cases, MatrixCase{Case: fmt.Sprintf("case-%03d", i), Results: results})
+		m.Cases = append(m.Cases, MatrixRow{Case: fmt.Sprintf("case-%03d", i), Results: results})
 	}
 	var out strings.Builder
 	m.printTable(&out, terminalMarks)

@@ -218,7 +218,7 @@ func powerLine(a *history.Attempt) PowerLine {
 	return line
 }
 
-func scoresOf(c ReducedCase) []float64 {
+func scoresOf(c Reduced) []float64 {
 	var scores []float64
 	for _, r := range c.Cases {
 		if r.IsScored() {
@@ -280,7 +280,7 @@ func (p *Power) compare(attempts []*history.Attempt) error {
 // expect takes how often two attempts would disagree from the repetitions of one:
 // two runs of a case that passes with chance q disagree with chance 2q(1-q). Without
 // repetitions the cases are taken to be alike, which says more than is true.
-func (p *Power) expect(cases []ReducedCase) {
+func (p *Power) expect(cases []Reduced) {
 	p.Cases = max(p.Cases, len(cases))
 	sum, repeated, passed, runs := 0.0, 0, 0, 0
 	for _, c := range cases {

@@ -13,8 +13,8 @@ import (
 // counts by itself. No record and no total has it.
 const Mixed evidence.Outcome = "mixed"
 
-// A ReducedCase is one case of an attempt with all of its repetitions.
-type ReducedCase struct {
+// A Reduced is one case of an attempt with all of its repetitions.
+type Reduced struct {
 	ID      string
 	Digest  digest.Content
 	Outcome evidence.Outcome
@@ -27,19 +27,19 @@ type ReducedCase struct {
 // ReducedCases puts the repetitions of each case of an attempt together, in the
 // order of the plan, by the reducer of its plan. Without one a case whose
 // repetitions do not all have one outcome is [Mixed], and its score is their mean.
-func ReducedCases(a *history.Attempt) []ReducedCase {
+func ReducedCases(a *history.Attempt) []Reduced {
 	return reducedOf(slices.Collect(a.Cases()), a.Plan.Reduce)
 }
 
-func reducedOf(cases []*history.Case, by evidence.Reducer) []ReducedCase {
+func reducedOf(cases []*history.Case, by evidence.Reducer) []Reduced {
 	at := make(map[string]int)
-	var all []ReducedCase
+	var all []Reduced
 	for _, c := range cases {
 		i, known := at[c.ID]
 		if !known {
 			i = len(all)
 			at[c.ID] = i
-			all = append(all, ReducedCase{ID: c.ID})
+			all = append(all, Reduced{ID: c.ID})
 		}
 		all[i].Cases = append(all[i].Cases, c)
 		if all[i].Digest.IsZero() {
@@ -130,7 +130,7 @@ func repetitions(tasks []task) []unit {
 	return units
 }
 
-func (r *ReducedCase) reduce(by evidence.Reducer) {
+func (r *Reduced) reduce(by evidence.Reducer) {
 	r.Of = len(r.Cases)
 	var scores []float64
 	for _, c := range r.Cases {
@@ -166,7 +166,7 @@ func (r *ReducedCase) reduce(by evidence.Reducer) {
 // decided is the outcome of a case of which so many repetitions must pass. If
 // those without a verdict could have made up what is missing, nobody knows: the
 // case has the outcome of the first of them, and counts as they do.
-func (r *ReducedCase) decided(needed int) evidence.Outcome {
+func (r *Reduced) decided(needed int) evidence.Outcome {
 	if r.Passed >= needed {
 		return evidence.Passed
 	}

@@ -11,9 +11,9 @@ import (
 	"tallystick/internal/record/evidence"
 )
 
-// A ReviewedCase is a task that people looked at, and what each said last. It
+// A ReviewedRow is a task that people looked at, and what each said last. It
 // stands beside the score and changes nothing of it.
-type ReviewedCase struct {
+type ReviewedRow struct {
 	Attempt string       `json:"attempt"`
 	CaseID  string       `json:"case_id"`
 	Repeat  int          `json:"repeat"`
@@ -36,7 +36,7 @@ type GivenLabel struct {
 }
 
 // Text says who said what in one line, as "2 people: pass, fail".
-func (c ReviewedCase) Text() string {
+func (c ReviewedRow) Text() string {
 	var words []string
 	for _, l := range c.Labels {
 		words = append(words, l.Label)
@@ -49,8 +49,8 @@ func (c ReviewedCase) Text() string {
 }
 
 // ReviewedCases lists the tasks of attempts that people labelled, by name; nil if there are none.
-func ReviewedCases(h *history.History, attempts ...*history.Attempt) []ReviewedCase {
-	var out []ReviewedCase
+func ReviewedCases(h *history.History, attempts ...*history.Attempt) []ReviewedRow {
+	var out []ReviewedRow
 	for _, a := range attempts {
 		at := map[int64]int{}
 		first := len(out)
@@ -62,11 +62,11 @@ func ReviewedCases(h *history.History, attempts ...*history.Attempt) []ReviewedC
 			if !ok {
 				i = len(out)
 				at[v.Entry] = i
-				out = append(out, ReviewedCase{Attempt: a.ID, CaseID: v.CaseID, Repeat: v.Repeat, Entry: v.Entry})
+				out = append(out, ReviewedRow{Attempt: a.ID, CaseID: v.CaseID, Repeat: v.Repeat, Entry: v.Entry})
 			}
 			out[i].Labels = append(out[i].Labels, GivenLabel{v.By, v.Label, v.Score, v.Blind, v.Note, v.Index, v.OwnRunner, v.Question})
 		}
-		slices.SortFunc(out[first:], func(x, y ReviewedCase) int {
+		slices.SortFunc(out[first:], func(x, y ReviewedRow) int {
 			return cmp.Or(cmp.Compare(x.CaseID, y.CaseID), cmp.Compare(x.Repeat, y.Repeat))
 		})
 	}
@@ -75,7 +75,7 @@ func ReviewedCases(h *history.History, attempts ...*history.Attempt) []ReviewedC
 
 // withoutNotes leaves out what people wrote beside their labels: a note may quote a
 // held-out case, and a card is handed round.
-func withoutNotes(cases []ReviewedCase) []ReviewedCase {
+func withoutNotes(cases []ReviewedRow) []ReviewedRow {
 	for _, c := range cases {
 		for i := range c.Labels {
 			c.Labels[i].Note = ""
@@ -99,7 +99,7 @@ type ReviewReport struct {
 	Pairs     []ReviewPair     `json:"pairs"`
 	Automatic []AgainstMachine `json:"automatic"`
 
-	Disagreements []ReviewedCase `json:"disagreements"`
+	Disagreements []ReviewedRow `json:"disagreements"`
 
 	Superseded int             `json:"superseded"`      // labels that their person replaced
 	Otherwise  int             `json:"asked_otherwise"` // labels given to another question, or not of this scale
@@ -159,7 +159,7 @@ var machineLabels = []string{string(evidence.Passed), string(evidence.Failed)}
 // ReviewsOf reports on the labels of an attempt.
 func ReviewsOf(h *history.History, a *history.Attempt, scale ReviewScale) (*ReviewReport, error) {
 	r := &ReviewReport{Attempt: a.ID, Class: a.Class, Question: scale.Question, Labels: scale.Labels, Reviewers: []ReviewerLine{}, Pairs: []ReviewPair{},
-		Automatic: []AgainstMachine{}, Disagreements: []ReviewedCase{}, Refused: []RefusedReview{}, Ledger: h.Line()}
+		Automatic: []AgainstMachine{}, Disagreements: []ReviewedRow{}, Refused: []RefusedReview{}, Ledger: h.Line()}
 	outcomes := map[int64]evidence.Outcome{}
 	for c := range a.Cases() {
 		if c.Index >= 0 {
@@ -205,8 +205,8 @@ func ReviewsOf(h *history.History, a *history.Attempt, scale ReviewScale) (*Revi
 }
 
 // ofThisScale leaves out and counts the labels that answer another question.
-func (r *ReviewReport) ofThisScale(cases []ReviewedCase, scale ReviewScale) []ReviewedCase {
-	var out []ReviewedCase
+func (r *ReviewReport) ofThisScale(cases []ReviewedRow, scale ReviewScale) []ReviewedRow {
+	var out []ReviewedRow
 	for _, c := range cases {
 		kept := slices.DeleteFunc(slices.Clone(c.Labels), func(l GivenLabel) bool {
 			_, known := scale.Worth(l.Label)
@@ -220,7 +220,7 @@ func (r *ReviewReport) ofThisScale(cases []ReviewedCase, scale ReviewScale) []Re
 	return out
 }
 
-func reviewersOf(cases []ReviewedCase) []string {
+func reviewersOf(cases []ReviewedRow) []string {
 	seen := map[string]bool{}
 	var names []string
 	for _, c := range cases {
@@ -236,7 +236,7 @@ func reviewersOf(cases []ReviewedCase) []string {
 }
 
 // by is what one person said about a task.
-func (c *ReviewedCase) by(name string) (GivenLabel, bool) {
+func (c *ReviewedRow) by(name string) (GivenLabel, bool) {
 	i := slices.IndexFunc(c.Labels, func(l GivenLabel) bool { return l.By == name })
 	if i < 0 {
 		return GivenLabel{}, false
@@ -244,7 +244,7 @@ func (c *ReviewedCase) by(name string) (GivenLabel, bool) {
 	return c.Labels[i], true
 }
 
-func lineOf(name string, cases []ReviewedCase) ReviewerLine {
+func lineOf(name string, cases []ReviewedRow) ReviewerLine {
 	line := ReviewerLine{By: name}
 	for _, c := range cases {
 		if l, ok := c.by(name); ok {
@@ -258,7 +258,7 @@ func lineOf(name string, cases []ReviewedCase) ReviewerLine {
 	return line
 }
 
-func twoPeople(first, second string, cases []ReviewedCase, labels []string) (ReviewPair, error) {
+func twoPeople(first, second string, cases []ReviewedRow, labels []string) (ReviewPair, error) {
 	var pairs []agreement.Pair
 	for _, c := range cases {
 		x, ok := c.by(first)
@@ -271,7 +271,7 @@ func twoPeople(first, second string, cases []ReviewedCase, labels []string) (Rev
 	return ReviewPair{first, second, agreed}, err
 }
 
-func againstMachine(name string, cases []ReviewedCase, outcomes map[int64]evidence.Outcome, scale ReviewScale) (AgainstMachine, error) {
+func againstMachine(name string, cases []ReviewedRow, outcomes map[int64]evidence.Outcome, scale ReviewScale) (AgainstMachine, error) {
 	out := AgainstMachine{By: name}
 	var pairs []agreement.Pair
 	for _, c := range cases {

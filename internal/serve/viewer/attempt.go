@@ -51,7 +51,7 @@ type tagCount struct {
 
 // A caseRow is one repetition of a case in the table.
 type caseRow struct {
-	answer.ShownCase
+	answer.ShownRow
 	Record   *entry // nil if it was not run
 	Recorded evidence.Outcome
 	Tags     []string
@@ -249,7 +249,7 @@ func (v *Viewer) caseRows(a *history.Attempt, cases []*history.Case) ([]caseRow,
 	}
 	rows := make([]caseRow, len(cases))
 	for i, c := range cases {
-		rows[i] = caseRow{ShownCase: list[i], Record: entries[c.Index], Recorded: c.Outcome(), Tags: c.Tags(), URL: caseURL(a.ID, c.ID, int(c.Repeat))}
+		rows[i] = caseRow{ShownRow: list[i], Record: entries[c.Index], Recorded: c.Outcome(), Tags: c.Tags(), URL: caseURL(a.ID, c.ID, int(c.Repeat))}
 		if rows[i].HeldOut, err = v.r.Dossier(a).Case(c).IsHidden(); err != nil {
 			return nil, err
 		}

@@ -24,7 +24,7 @@ type compareData struct {
 }
 
 type compareRow struct {
-	scorecard.CaseChange
+	scorecard.ChangeRow
 	URL, AURL, BURL string
 }
 

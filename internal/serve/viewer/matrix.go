@@ -144,7 +144,7 @@ func (v *Viewer) fillMatrix(data *matrixData, chosen []*history.Attempt, q url.V
 	data.Columns, data.Pairs = m.Targets, m.Pairs
 	cases := m.Cases
 	if data.Only {
-		cases = slices.DeleteFunc(slices.Clone(cases), func(c scorecard.MatrixCase) bool { return alike(c, len(m.Targets)) })
+		cases = slices.DeleteFunc(slices.Clone(cases), func(c scorecard.MatrixRow) bool { return alike(c, len(m.Targets)) })
 	}
 	data.Pager = newPager(q, len(cases), rowsOnPage)
 	records := recordsOf(chosen)
@@ -195,7 +195,7 @@ func (x *matrixCell) name(c *history.Case) {
 }
 
 // alike reports whether a case ended the same way in every column.
-func alike(c scorecard.MatrixCase, columns int) bool {
+func alike(c scorecard.MatrixRow, columns int) bool {
 	if len(c.Results) != columns {
 		return false
 	}

@@ -53,8 +53,8 @@ func TestOnlyDisplaysAskTheCache(t *testing.T) {
 
 func TestDisplayCheckFindsEachFault(t *testing.T) {
 	for _, tt := range []struct{ name, file, source, want string }{
-		{"a scorecard", "internal/cli/scorecard.go", `func f() { p.ForDisplay().Evidence() }`, ""},
-		{"a gate", "internal/cli/gate.go", `func f() { p.ForDisplay().Evidence() }`, "gate.go:2: asks the cache"},
+		{"a scorecard", "internal/cli/scorecard.go", `func f() { p.ForDisplay().Dossier(a) }`, ""},
+		{"a gate", "internal/cli/gate.go", `func f() { p.ForDisplay().Dossier(a) }`, "gate.go:2: asks the cache"},
 		{"by another name", "internal/read/promote/x.go", `var look = reading.ForDisplay`, "asks the cache"},
 		{"a page", "internal/read/answer/log.go", `func f(d *dossier.Display) { gate.Preview(v, s) }`, ""},
 		{"a decision on what is shown", "internal/read/promote/x.go", `func f(d *dossier.Shown) {}`, "x.go:2: names what is for display"},

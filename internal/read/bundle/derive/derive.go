@@ -31,8 +31,8 @@ import (
 	"tallystick/internal/run/trajectory"
 )
 
-// A Case is one case as the ledger and its evidence have it.
-type Case struct {
+// A Source is one case as the ledger and its evidence have it.
+type Source struct {
 	Record     *evidence.CaseScored
 	Files      *evidence.CaseFiles
 	Trajectory *trajectory.Verified
@@ -43,8 +43,8 @@ type Case struct {
 }
 
 // Bundle makes the bundle, without seals.
-func Bundle(c Case) (*bundle.Bundle, error) {
-	d := &deriving{Case: c}
+func Bundle(c Source) (*bundle.Bundle, error) {
+	d := &deriving{Source: c}
 	if err := d.events(); err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func Bundle(c Case) (*bundle.Bundle, error) {
 
 // deriving is a bundle being made.
 type deriving struct {
-	Case
+	Source
 	started    trajectory.RunStarted
 	turns      []turn
 	calls      []*call

@@ -113,7 +113,7 @@ func (c *told) bundle() (*bundle.Bundle, error) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	b, err := Bundle(Case{Record: &c.record, Files: &c.files, Trajectory: v, Amendment: c.amend, Read: func(d digest.Content) ([]byte, error) {
+	b, err := Bundle(Source{Record: &c.record, Files: &c.files, Trajectory: v, Amendment: c.amend, Read: func(d digest.Content) ([]byte, error) {
 		if data, ok := c.pieces[d]; ok {
 			return data, nil
 		}

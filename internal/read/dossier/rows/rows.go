@@ -19,7 +19,7 @@ import (
 )
 
 // rowsVersion is the version of what a row says and of how it is derived: of
-// dossier.Reading.Evidence and all that it calls. A row of another version is not
+// dossier.Case.CheckEvidence and all that it calls. A row of another version is not
 // taken.
 const rowsVersion = 1
 
