@@ -35,7 +35,7 @@ func (p *Place) CacheDir() string { return p.Private("cache") }
 // decides takes one: only [Display.Dossier] makes it.
 type Shown struct {
 	*Dossier
-	findings
+	*findings
 }
 
 // Dossier looks at the evidence of the cases of an attempt that passed.

@@ -17,7 +17,7 @@ import (
 // case, and no bytes.
 type Whole struct {
 	*Dossier
-	findings
+	*findings
 }
 
 // ReadAll reads all evidence that the records of the attempt name. What is missing or
@@ -37,10 +37,10 @@ func (r *Reading) ReadAll(a *history.Attempt) (*Whole, error) { return r.Dossier
 // WholeForTest is a Whole of which a test tells what is missing. Only tests may name
 // it, which package structure sees to.
 func WholeForTest(d *Dossier, missing func(*history.Case) error) *Whole {
-	found := make(findings)
+	found := newFindings(d)
 	for c := range d.Cases() {
 		if c.Index >= 0 {
-			found[c.Index] = missing(c.Case)
+			found.note(c.Index, missing(c.Case))
 		}
 	}
 	return &Whole{d, found}
@@ -61,13 +61,32 @@ func (c *Case) readAll() error {
 	return nil
 }
 
-// findings are what was found of the evidence of records, by their entry; nil where
-// all of it is there.
-type findings map[int64]error
+// findings are what was found of the evidence of records, by their entry. Of the many
+// whose evidence is all there they keep one bit.
+type findings struct {
+	first   int64    // the entry of the registration, which records come after
+	read    []uint64 // a bit for each entry from there on
+	missing map[int64]error
+}
+
+func newFindings(d *Dossier) *findings {
+	return &findings{first: d.Index, missing: make(map[int64]error)}
+}
+
+func (f *findings) note(entry int64, missing error) {
+	at := entry - f.first
+	for int64(len(f.read)) <= at/64 {
+		f.read = append(f.read, 0)
+	}
+	f.read[at/64] |= 1 << (at % 64)
+	if missing != nil {
+		f.missing[entry] = missing
+	}
+}
 
 // find looks at the evidence of cases that have a record, on all processors.
-func (d *Dossier) find(among iter.Seq[*Case], look func(*Case) error) (findings, error) {
-	found := make(findings)
+func (d *Dossier) find(among iter.Seq[*Case], look func(*Case) error) (*findings, error) {
+	found := newFindings(d)
 	var mu sync.Mutex
 	var unreadable error
 	note := func(c *Case, err error) {
@@ -75,7 +94,7 @@ func (d *Dossier) find(among iter.Seq[*Case], look func(*Case) error) (findings,
 		defer mu.Unlock()
 		switch {
 		case err == nil, refusal.Is(err, refusal.NotFound), refusal.Is(err, refusal.DigestMismatch):
-			found[c.Index] = err
+			found.note(c.Index, err)
 		case unreadable == nil:
 			unreadable = fmt.Errorf("attempt %s: case %s: reading its evidence: %w", d.ID, c.ID, err)
 		}
@@ -102,10 +121,10 @@ func (d *Dossier) find(among iter.Seq[*Case], look func(*Case) error) (findings,
 // Missing says what is missing of the evidence of a case, or was changed: a refusal
 // NotFound or DigestMismatch; nil if it is whole. A case that was not read is not
 // whole.
-func (f findings) Missing(c *history.Case) error {
-	err, read := f[c.Index]
-	if !read {
+func (f *findings) Missing(c *history.Case) error {
+	at := c.Index - f.first
+	if at < 0 || at/64 >= int64(len(f.read)) || f.read[at/64]&(1<<(at%64)) == 0 {
 		return refusal.Newf(refusal.NotFound, "the evidence of case %s (entry %d) was not read", c.ID, c.Index)
 	}
-	return err
+	return f.missing[c.Index]
 }

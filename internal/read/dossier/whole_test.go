@@ -38,8 +38,10 @@ func TestReadAllKnowsWhatIsMissingByCase(t *testing.T) {
 			t.Errorf("%s: missing %v, want %v", id, missing[id], want)
 		}
 	}
-	if err := w.Missing(&history.Case{ID: "other", Index: 999}); !refusal.Is(err, refusal.NotFound) {
-		t.Errorf("a case of nobody: %v", err)
+	for _, entry := range []int64{-1, 0, 1, 2, 999} { // none is of a record
+		if err := w.Missing(&history.Case{ID: "other", Index: entry}); !refusal.Is(err, refusal.NotFound) {
+			t.Errorf("a case of nobody, entry %d: %v", entry, err)
+		}
 	}
 }
 
