@@ -112,7 +112,6 @@ func (p *Plan) Undigested() []string {
 	return out
 }
 
-
 // AttemptRegistered announces an attempt before its first case runs. The
 // number is the ledger's: the count of attempts of this class, by all targets, so
 // that a renamed target starts nothing anew.
@@ -404,8 +403,8 @@ type Recommendation struct {
 	Evidence              []int64  `json:"evidence"`
 	Rationale             []string `json:"rationale"`
 	RequiresHumanApproval bool     `json:"requires_human_approval"` // always: a recommendation is never an action
-	Rules                 int      `json:"rules"`       // version of the rule book it was made by
-	WindowDays            int      `json:"window_days"` // how far back the evidence reached
+	Rules                 int      `json:"rules"`                   // version of the rule book it was made by
+	WindowDays            int      `json:"window_days"`             // how far back the evidence reached
 }
 
 // Kind is promotion.recommendation.emitted.
