@@ -94,18 +94,18 @@ func newBenchList(env *Env) *cobra.Command {
 }
 
 type listedClass struct {
-	Class   string       `json:"class"`
-	Trust   bench.Trust  `json:"trust,omitempty"`
-	Tier    bench.Tier   `json:"current_tier,omitempty"`
-	Cases   int          `json:"cases"`
-	Lines   int          `json:"dataset_lines"`
-	Pending int          `json:"pending"`
-	Rubric  string       `json:"rubric,omitempty"`
-	Error   string       `json:"error,omitempty"`
-	List    []listedCase `json:"list,omitempty"`
+	Class   string      `json:"class"`
+	Trust   bench.Trust `json:"trust,omitempty"`
+	Tier    bench.Tier  `json:"current_tier,omitempty"`
+	Cases   int         `json:"cases"`
+	Lines   int         `json:"dataset_lines"`
+	Pending int         `json:"pending"`
+	Rubric  string      `json:"rubric,omitempty"`
+	Error   string      `json:"error,omitempty"`
+	List    []listedRow `json:"list,omitempty"`
 }
 
-type listedCase struct {
+type listedRow struct {
 	ID          string            `json:"id"`
 	Title       string            `json:"title"`
 	Disposition bench.Disposition `json:"disposition"`
@@ -159,13 +159,13 @@ func listClass(class string, d *bench.Draft, err error, withCases bool) listedCl
 		return l
 	}
 	for _, c := range d.Cases {
-		l.List = append(l.List, listedCase{c.CaseID, c.Title, c.Disposition, c.IsHeldOut(), false})
+		l.List = append(l.List, listedRow{c.CaseID, c.Title, c.Disposition, c.IsHeldOut(), false})
 	}
 	for _, id := range d.PendingIDs() {
 		if c, err := d.Pending(id); err == nil {
-			l.List = append(l.List, listedCase{id, c.Title, c.Disposition, c.IsHeldOut(), true})
+			l.List = append(l.List, listedRow{id, c.Title, c.Disposition, c.IsHeldOut(), true})
 		} else {
-			l.List = append(l.List, listedCase{ID: id, Title: err.Error(), Pending: true})
+			l.List = append(l.List, listedRow{ID: id, Title: err.Error(), Pending: true})
 		}
 	}
 	return l

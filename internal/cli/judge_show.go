@@ -41,7 +41,7 @@ func runJudgeShow(_ context.Context, env *Env, attempt string) error {
 	return env.Answer(j, func(out io.Writer) { judgedText(out, j) })
 }
 
-func judgedText(out io.Writer, j *lab.JudgedAttempt) {
+func judgedText(out io.Writer, j *lab.JudgedSummary) {
 	fmt.Fprintf(out, "attempt      %s: %d checks by a model, %d unscored\n", plain.Line(j.Attempt), j.Checks, j.Unscored)
 	if j.Calibration != "" {
 		fmt.Fprintf(out, "calibration  %s\n", plain.Line(j.Calibration))

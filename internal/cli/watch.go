@@ -92,7 +92,7 @@ func (s *watchScreen) began(changed []string) {
 	})
 }
 
-func (s *watchScreen) oneCase(c lab.WatchedCase) {
+func (s *watchScreen) oneCase(c lab.WatchedResult) {
 	if s.terminal {
 		s.print(func(w io.Writer) { watchedCaseText(w, c) })
 	}
@@ -127,7 +127,7 @@ func changedText(changed []string) string {
 	return plain.Line(text)
 }
 
-func watchedCaseText(w io.Writer, c lab.WatchedCase) {
+func watchedCaseText(w io.Writer, c lab.WatchedResult) {
 	fmt.Fprintf(w, "%s%*s %s%s", outcomeText(c.Outcome), max(0, 8-len(c.Outcome)), "", plain.Line(c.Case), history.RepeatMark(c.Repeat))
 	if c.Was != "" && c.Was != c.Outcome {
 		fmt.Fprintf(w, ", %s before", c.Was)

@@ -79,8 +79,8 @@ type CaseOptions struct {
 	AddedBy, ReviewedBy string
 }
 
-// An AddedCase is a case to fill in, or one that was there.
-type AddedCase struct {
+// An Addition is a case to fill in, or one that was there.
+type Addition struct {
 	Made    bool
 	Trust   bench.Trust
 	Missing []bench.Missing // what a signed class still needs of it
@@ -88,7 +88,7 @@ type AddedCase struct {
 
 // AddCase adds a case to fill in. If it exists, nothing is written: the answer
 // says what it still needs.
-func AddCase(c *dossier.Corpus, o CaseOptions) (*AddedCase, error) {
+func AddCase(c *dossier.Corpus, o CaseOptions) (*Addition, error) {
 	if err := bench.CheckID(o.ID); err != nil {
 		return nil, refusal.Newf(refusal.Usage, "case: %w", err)
 	}
@@ -100,7 +100,7 @@ func AddCase(c *dossier.Corpus, o CaseOptions) (*AddedCase, error) {
 	if err != nil && !refusal.Is(err, refusal.UnknownName) {
 		return nil, err
 	}
-	made := &AddedCase{Made: err != nil, Trust: d.Registration.Trust}
+	made := &Addition{Made: err != nil, Trust: d.Registration.Trust}
 	if made.Made {
 		if other := d.LooksTaken(o.ID); other != "" {
 			return nil, refusal.Newf(refusal.AlreadyExists, "class %s: case %s looks like %s, which exists already", o.Class, o.ID, other)

@@ -225,7 +225,7 @@ func madeHow(c *dossier.Corpus, id string, found *bench.Cassette, pinned *digest
 }
 
 // madeFor is madeHow for what single targets replay.
-func madeFor(c *dossier.Corpus, x *bench.DraftCase) map[string]bench.CassetteProvenance {
+func madeFor(c *dossier.Corpus, x *bench.CaseFolder) map[string]bench.CassetteProvenance {
 	made := map[string]bench.CassetteProvenance{}
 	for target, tape := range x.ByTarget {
 		pinned := x.CassetteDigest
@@ -238,7 +238,7 @@ func madeFor(c *dossier.Corpus, x *bench.DraftCase) map[string]bench.CassettePro
 }
 
 // caseFile is the case.yaml of a case or draft, relative to the class.
-func caseFile(c *bench.DraftCase) string {
+func caseFile(c *bench.CaseFolder) string {
 	dir := bench.CasesDir
 	if c.Pending {
 		dir = bench.PendingDir

@@ -135,7 +135,7 @@ func signOneCase(p *dossier.Corpus, d *bench.Draft, o SignOptions, answer *Signe
 }
 
 // caseByHand is how a case is signed where gpg is.
-func caseByHand(c *bench.DraftCase) byHand {
+func caseByHand(c *bench.CaseFolder) byHand {
 	file := c.CaseID + ".sig"
 	return byHand{file, fmt.Sprintf("tally bench sign %s %s --signature %s", c.Class(), c.CaseID, file)}
 }
@@ -143,7 +143,7 @@ func caseByHand(c *bench.DraftCase) byHand {
 // namePeople writes the people given by flags into a case that names nobody
 // yet. Both must be known before the first signs: the signatures cover the
 // names.
-func namePeople(p *dossier.Corpus, d *bench.Draft, c *bench.DraftCase, o SignOptions) (*bench.DraftCase, error) {
+func namePeople(p *dossier.Corpus, d *bench.Draft, c *bench.CaseFolder, o SignOptions) (*bench.CaseFolder, error) {
 	added, reviewed := c.Provenance.AddedBy, c.Provenance.ReviewedBy
 	if o.AddedBy == "" && o.ReviewedBy == "" {
 		if added == nil || reviewed == nil {
@@ -176,7 +176,7 @@ func namePeople(p *dossier.Corpus, d *bench.Draft, c *bench.DraftCase, o SignOpt
 	return again.Case(c.CaseID)
 }
 
-func namesIn(c *bench.DraftCase) string {
+func namesIn(c *bench.CaseFolder) string {
 	names := "nobody"
 	for _, person := range []*bench.Person{c.Provenance.AddedBy, c.Provenance.ReviewedBy} {
 		switch {
@@ -192,7 +192,7 @@ func namesIn(c *bench.DraftCase) string {
 
 // putSignature writes a signature into the place of whoever made it, and says
 // what was done, "" if the case does not name them.
-func putSignature(p *dossier.Corpus, c *bench.DraftCase, message, armored []byte) (string, error) {
+func putSignature(p *dossier.Corpus, c *bench.CaseFolder, message, armored []byte) (string, error) {
 	sig, err := p.Options.Signers.Verify(armored, message, seal.NamespaceCase, p.Options.Now)
 	if err != nil {
 		return "", fmt.Errorf("case %s: %w", c.CaseID, err)
@@ -315,7 +315,7 @@ func signBeside(p *dossier.Corpus, dir, name string, h *hand, message []byte, ol
 }
 
 // signaturesIn lists the signatures that a case carries.
-func signaturesIn(c *bench.DraftCase) [][]byte {
+func signaturesIn(c *bench.CaseFolder) [][]byte {
 	var sigs [][]byte
 	for _, person := range []*bench.Person{c.Provenance.AddedBy, c.Provenance.ReviewedBy} {
 		if person != nil && person.Signature != "" {

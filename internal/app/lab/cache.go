@@ -359,14 +359,14 @@ func (b *borrowing) Suggest(r cassette.Request) []evidence.Normaliser {
 	return nil
 }
 
-// A cachedCase is a live case that borrows.
-type cachedCase struct {
-	liveCase
+// A borrowingSide is the live side of a case that borrows.
+type borrowingSide struct {
+	liveSide
 	*borrowing
 }
 
 // Cached says what was borrowed.
-func (c cachedCase) Cached() *evidence.Cached {
+func (c borrowingSide) Cached() *evidence.Cached {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.Live.Stats()

@@ -10,8 +10,8 @@ import (
 	"tallystick/internal/run/judge"
 )
 
-// A JudgedAttempt is what models said in an attempt, taken together.
-type JudgedAttempt struct {
+// A JudgedSummary is what models said in an attempt, taken together.
+type JudgedSummary struct {
 	Attempt string `json:"attempt"`
 	// Standing says whether the judge was compared with people: calibrated, stale or
 	// not_calibrated; "" of an attempt from before there were calibrations.
@@ -56,8 +56,8 @@ type JudgedMember struct {
 
 // Judged sums up what models said in an attempt that was read with its records. It
 // is nil if no model judged.
-func Judged(a *dossier.Dossier) (*JudgedAttempt, error) {
-	out := &JudgedAttempt{Attempt: a.ID, Members: []JudgedMember{}}
+func Judged(a *dossier.Dossier) (*JudgedSummary, error) {
+	out := &JudgedSummary{Attempt: a.ID, Members: []JudgedMember{}}
 	if s := a.Judge(); s != nil {
 		out.Standing, out.Calibration = s.State, s.Text()
 	}
@@ -97,7 +97,7 @@ func Judged(a *dossier.Dossier) (*JudgedAttempt, error) {
 	return out, nil
 }
 
-func (j *JudgedAttempt) add(d *grade.Detail) {
+func (j *JudgedSummary) add(d *grade.Detail) {
 	j.Checks++
 	if d.Outcome == grade.Unscored {
 		j.Unscored++
@@ -130,13 +130,13 @@ func (j *JudgedAttempt) add(d *grade.Detail) {
 	}
 }
 
-func (j *JudgedAttempt) position(p *grade.Position) {
+func (j *JudgedSummary) position(p *grade.Position) {
 	if p != nil {
 		j.Compared, j.First, j.Second = j.Compared+p.Of, j.First+p.First, j.Second+p.Second
 	}
 }
 
-func (j *JudgedAttempt) votes(votes []float64) {
+func (j *JudgedSummary) votes(votes []float64) {
 	if len(votes) < 2 {
 		return
 	}
@@ -148,7 +148,7 @@ func (j *JudgedAttempt) votes(votes []float64) {
 }
 
 // pay adds what the verdicts of a case cost, from their documents.
-func (j *JudgedAttempt) pay(r *dossier.Reading, c *dossier.Case) error {
+func (j *JudgedSummary) pay(r *dossier.Reading, c *dossier.Case) error {
 	files, err := c.Files()
 	if err != nil {
 		return err

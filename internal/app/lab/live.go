@@ -78,7 +78,7 @@ func (l *live) Case(c *scenario.Case, j harness.Job) (harness.Recording, error) 
 	o.Journal = j.Paid
 	if l.cache == nil {
 		begun, err := l.access.Case(o)
-		return liveCase{begun}, err
+		return liveSide{begun}, err
 	}
 	borrowed, err := l.cache.borrow(c, j)
 	if err != nil {
@@ -89,7 +89,7 @@ func (l *live) Case(c *scenario.Case, j harness.Job) (harness.Recording, error) 
 		o.JudgeCached = borrowed.findJudge
 	}
 	begun, err := l.access.Case(o)
-	return cachedCase{liveCase{begun}, borrowed}, err
+	return borrowingSide{liveSide{begun}, borrowed}, err
 }
 
 // Spent takes what the attempt has spent before this process from its limit.
@@ -104,7 +104,7 @@ func (s *Setup) caseOptions(c *scenario.Case, budget *provider.Budget) provider.
 	}}
 }
 
-// A liveCase tells the harness how often a provider was asked again.
-type liveCase struct{ *provider.Case }
+// A liveSide tells the harness how often a provider was asked again.
+type liveSide struct{ *provider.LiveSide }
 
-func (l liveCase) Retries() int { return int(l.Stats().Retries) }
+func (l liveSide) Retries() int { return int(l.Stats().Retries) }

@@ -56,9 +56,9 @@ type Recording struct {
 
 // A begun is a case that is being recorded.
 type begun struct {
-	*provider.Case
+	*provider.LiveSide
 	base *cassette.Cassette // that is added to; nil if there is none
-	paid *journal.Case
+	paid *journal.Running
 }
 
 // A Recorded is what became of the recording of one case.

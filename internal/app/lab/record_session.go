@@ -69,7 +69,7 @@ func (s *sitting) begin(r *Recording) (err error) {
 }
 
 // of is the side of one case: the execution that was cut off, or a new one.
-func (s *sitting) of(caseID string, repeat int) (*journal.Case, error) {
+func (s *sitting) of(caseID string, repeat int) (*journal.Running, error) {
 	return s.paid.Case(s.paid.Next(caseID, repeat))
 }
 

@@ -52,7 +52,7 @@ type Submitted struct {
 	Corrected *submission.CorrectedHeadline `json:"corrected,omitempty"`
 	MeanSteps float64                       `json:"mean_steps"`
 	EmptyRate float64                       `json:"empty_rate"`
-	Attempt   submission.AttemptNumber      `json:"attempt"`
+	Attempt   submission.Standing           `json:"attempt"`
 	Files     int                           `json:"files"`
 	Bytes     int64                         `json:"bytes"`
 	Manifest  digest.ID                     `json:"manifest_sha256"`
@@ -98,7 +98,7 @@ func Submit(c *dossier.Corpus, o SubmitOptions) (*Submitted, error) {
 	s := &Submitted{Submittable: p.Decision.Submittable, Reason: p.Decision.Reason, PassRate: p.Headline.PassRate, N: p.Headline.N, CI95: p.Headline.CI95,
 		Unscored: p.Headline.Unscored, Corrected: p.Headline.Corrected, MeanSteps: p.Headline.MeanSteps, EmptyRate: p.Headline.EmptyRate, Files: len(p.Files), Manifest: digest.IDOf(p.Files[submission.ManifestFile]),
 		Audit:   SubmittedAudit{p.Audit.Clean, p.Audit.Complete, p.Audit.StrictClean, p.Audit.Gaps, hexOf(digest.IDOf(p.Audit.Report))},
-		Attempt: from.AttemptNumber()}
+		Attempt: from.Standing()}
 	if _, s.LedgerKey, err = c.Reading.Prove(a.Finished.Index); err != nil {
 		return nil, err
 	}

@@ -35,10 +35,10 @@ type TryOptions struct {
 
 // tryFile is the small YAML of a try.
 type tryFile struct {
-	Cases []tryCase `json:"cases"`
+	Cases []tryEntry `json:"cases"`
 }
 
-type tryCase struct {
+type tryEntry struct {
 	ID       string            `json:"id,omitempty"`
 	Input    string            `json:"input"`
 	Expect   string            `json:"expect,omitempty"`
@@ -110,7 +110,7 @@ func (o *TryOptions) lines() ([]byte, error) {
 		if !ok || input == "" || expect == "" {
 			return nil, refusal.Newf(refusal.Usage, "--case %q: expected INPUT=EXPECTED", c)
 		}
-		f.Cases = append(f.Cases, tryCase{Input: input, Expect: expect})
+		f.Cases = append(f.Cases, tryEntry{Input: input, Expect: expect})
 	}
 	if len(f.Cases) == 0 {
 		return nil, refusal.Newf(refusal.Usage, "there are no cases").
@@ -128,7 +128,7 @@ func (o *TryOptions) lines() ([]byte, error) {
 }
 
 // line writes a case as a line of a dataset.
-func (c *tryCase) line(i int) ([]byte, error) {
+func (c *tryEntry) line(i int) ([]byte, error) {
 	id := c.ID
 	if id == "" {
 		id = fmt.Sprintf("case-%d", i+1)

@@ -29,7 +29,7 @@ type Watch struct {
 	// What is told while it goes on: what changed before a run, each case that
 	// did not pass or is not as it was, and the run as a whole.
 	Began func(changed []string)
-	Case  func(WatchedCase)
+	Case  func(WatchedResult)
 	Ended func(*Watched) error
 
 	files  watchedFiles
@@ -40,23 +40,23 @@ type Watch struct {
 
 // A Watched is one run of a [Watch].
 type Watched struct {
-	Class    string        `json:"class"`
-	Target   string        `json:"target"`
-	Recorded bool          `json:"recorded"` // never
-	Changed  []string      `json:"changed"`  // files since the run before
-	Total    int           `json:"total"`
-	Passed   int           `json:"passed"`
-	Failed   int           `json:"failed"`
-	Other    int           `json:"other"` // neither: errors, truncated, unscored, skipped
-	Flips    int           `json:"flips"` // cases that are not as they were
-	Cases    []WatchedCase `json:"cases"` // that did not pass, or flipped
-	Unsigned string        `json:"unsigned,omitempty"`
-	Error    string        `json:"error,omitempty"` // why there was no run
-	Hint     string        `json:"hint,omitempty"`
+	Class    string          `json:"class"`
+	Target   string          `json:"target"`
+	Recorded bool            `json:"recorded"` // never
+	Changed  []string        `json:"changed"`  // files since the run before
+	Total    int             `json:"total"`
+	Passed   int             `json:"passed"`
+	Failed   int             `json:"failed"`
+	Other    int             `json:"other"` // neither: errors, truncated, unscored, skipped
+	Flips    int             `json:"flips"` // cases that are not as they were
+	Cases    []WatchedResult `json:"cases"` // that did not pass, or flipped
+	Unsigned string          `json:"unsigned,omitempty"`
+	Error    string          `json:"error,omitempty"` // why there was no run
+	Hint     string          `json:"hint,omitempty"`
 }
 
-// A WatchedCase is a case that did not pass, or is not as it was.
-type WatchedCase struct {
+// A WatchedResult is a case that did not pass, or is not as it was.
+type WatchedResult struct {
 	Case       string `json:"case"`
 	Repeat     int    `json:"repeat"`
 	Outcome    string `json:"outcome"`
@@ -67,7 +67,7 @@ type WatchedCase struct {
 }
 
 // Flipped reports whether the case passes now and did not before, or the reverse.
-func (c WatchedCase) Flipped() bool {
+func (c WatchedResult) Flipped() bool {
 	return c.Was != "" && (c.Was == string(evidence.Passed)) != (c.Outcome == string(evidence.Passed))
 }
 
@@ -107,7 +107,7 @@ func (w *Watch) Loop(ctx context.Context, place *dossier.Place) error {
 			return err
 		case err != nil:
 			r := refusal.Of(err)
-			run = &Watched{Class: w.Spec.Class, Target: w.Spec.Target(), Changed: changed, Cases: []WatchedCase{}, Error: r.Error(), Hint: r.Hint}
+			run = &Watched{Class: w.Spec.Class, Target: w.Spec.Target(), Changed: changed, Cases: []WatchedResult{}, Error: r.Error(), Hint: r.Hint}
 		}
 		if err := w.Ended(run); err != nil {
 			return err
@@ -171,7 +171,7 @@ func (w *Watch) setup(c *dossier.Corpus) (*Setup, error, error) {
 
 // run rehearses the class: cases that have changed first, if nothing else has.
 func (w *Watch) run(ctx context.Context, s *Setup, now *versions, unsigned error, changed []string) (*Watched, error) {
-	out := &Watched{Class: w.Spec.Class, Target: w.Spec.Target(), Changed: append([]string{}, changed...), Cases: []WatchedCase{}}
+	out := &Watched{Class: w.Spec.Class, Target: w.Spec.Target(), Changed: append([]string{}, changed...), Cases: []WatchedResult{}}
 	if unsigned != nil {
 		out.Unsigned = unsigned.Error()
 	}
@@ -230,7 +230,7 @@ func anyCase(s *Setup, choose func(*scenario.Case) bool) (bool, error) {
 	return false, nil
 }
 
-func (out *Watched) count(c WatchedCase, flipped bool) {
+func (out *Watched) count(c WatchedResult, flipped bool) {
 	out.Total++
 	if flipped {
 		out.Flips++
@@ -246,8 +246,8 @@ func (out *Watched) count(c WatchedCase, flipped bool) {
 }
 
 // graded compares a case with how it went before, and remembers it.
-func (w *Watch) graded(s *Setup, g *harness.Graded) (WatchedCase, bool, error) {
-	c := WatchedCase{Case: g.Case.ID, Repeat: g.Repeat, Outcome: string(g.Record.Outcome), HeldOut: g.Case.HeldOut}
+func (w *Watch) graded(s *Setup, g *harness.Graded) (WatchedResult, bool, error) {
+	c := WatchedResult{Case: g.Case.ID, Repeat: g.Repeat, Outcome: string(g.Record.Outcome), HeldOut: g.Case.HeldOut}
 	if g.Suspended {
 		c.Outcome, c.Why = string(evidence.Unscored), "waits for an approval that no one answers here"
 	}

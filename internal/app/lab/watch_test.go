@@ -18,7 +18,7 @@ func (p *place) watched(spec harness.Spec, steps ...func()) []string {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute) // a change that is not noticed fails, in the end
 	defer stop()
 	var runs []string
-	w := &Watch{Spec: spec, Began: func([]string) {}, Case: func(WatchedCase) {}}
+	w := &Watch{Spec: spec, Began: func([]string) {}, Case: func(WatchedResult) {}}
 	w.Ended = func(run *Watched) error {
 		runs = append(runs, run.words())
 		if len(runs) > len(steps) {
@@ -108,7 +108,7 @@ func TestWatchIsRefusedLikeARun(t *testing.T) {
 		{"an unknown target", harness.Spec{Class: "cities", Targets: []string{"defualt"}}},
 		{"no such case", harness.Spec{Class: "cities", Targets: []string{"default"}, Selection: harness.Selection{Cases: []string{"x*"}}}},
 	} {
-		w := &Watch{Spec: tt.spec, Began: func([]string) {}, Case: func(WatchedCase) {}, Ended: func(run *Watched) error { return fmt.Errorf("ran: %+v", run) }}
+		w := &Watch{Spec: tt.spec, Began: func([]string) {}, Case: func(WatchedResult) {}, Ended: func(run *Watched) error { return fmt.Errorf("ran: %+v", run) }}
 		if err := w.Loop(context.Background(), p.open()); refusal.ExitCode(err) != refusal.ExitUsage {
 			t.Errorf("%s: %v", tt.name, err)
 		}

@@ -118,7 +118,7 @@ func personText(field string, p *Person) string {
 }
 
 // WithPeople returns case.yaml with these people in it.
-func (c *DraftCase) WithPeople(added, reviewed *Person) ([]byte, error) {
+func (c *CaseFolder) WithPeople(added, reviewed *Person) ([]byte, error) {
 	want := c.Case
 	want.Provenance.AddedBy, want.Provenance.ReviewedBy = added, reviewed
 	data := c.YAML
@@ -137,7 +137,7 @@ func (c *DraftCase) WithPeople(added, reviewed *Person) ([]byte, error) {
 // WithDigests returns case.yaml with the digests of what is there. Signatures
 // over other digests are of no use any more and are left out. The result is
 // nil if nothing has to change.
-func (c *DraftCase) WithDigests() ([]byte, error) {
+func (c *CaseFolder) WithDigests() ([]byte, error) {
 	want := c.Case
 	data := c.YAML
 	var err error

@@ -55,7 +55,7 @@ type Draft struct {
 	Rubric       Rubric
 	Judges       Judges
 	Dataset      *Dataset
-	Cases        []*DraftCase // in the order of their ids
+	Cases        []*CaseFolder // in the order of their ids
 
 	// Manifest and Digests are what the files say; nil when there is no file.
 	Manifest   *Manifest
@@ -92,8 +92,8 @@ func (r Rubric) Program() map[string][]byte {
 	return files
 }
 
-// A DraftCase is a case as it lies on disk.
-type DraftCase struct {
+// A CaseFolder is a case as it lies on disk.
+type CaseFolder struct {
 	Case
 	Pending bool
 	Files   []digest.File  // everything in the folder but case.yaml
@@ -137,10 +137,10 @@ func (c *Cassette) Data() ([]byte, error) {
 }
 
 // Class is the class that the case is in.
-func (c *DraftCase) Class() string { return c.class }
+func (c *CaseFolder) Class() string { return c.class }
 
 // Message returns what the two signatures of the case cover.
-func (c *DraftCase) Message() ([]byte, error) { return c.message(c.class, c.Digest) }
+func (c *CaseFolder) Message() ([]byte, error) { return c.message(c.class, c.Digest) }
 
 // Load reads a class from a workspace without verifying anything but its
 // shape.
@@ -363,7 +363,7 @@ func (d *Draft) loadJudges() error {
 // its own file how it is graded and has no scenario, which may name a test.
 // Whether it does, and how lines of a dataset are graded, is looked at by who
 // runs them.
-func (d *Draft) CheckGraded(c *DraftCase) error {
+func (d *Draft) CheckGraded(c *CaseFolder) error {
 	says := func(f digest.File) bool { return f.Path == GradingFile || f.Path == ScenarioFile }
 	if d.Rubric.Main != "" || slices.ContainsFunc(c.Files, says) {
 		return nil
@@ -453,8 +453,8 @@ func (d *Draft) loadCases(t *tapes) error {
 }
 
 // loadCase reads the case in one folder of cases or of drafts.
-func (d *Draft) loadCase(dir, id string) (*DraftCase, error) {
-	c := &DraftCase{Pending: dir == PendingDir, class: d.Class, blobs: d.blobs}
+func (d *Draft) loadCase(dir, id string) (*CaseFolder, error) {
+	c := &CaseFolder{Pending: dir == PendingDir, class: d.Class, blobs: d.blobs}
 	prefix := path.Join(dir, id) + "/"
 	for p, data := range d.files {
 		name, ok := strings.CutPrefix(p, prefix)
@@ -489,7 +489,7 @@ func (d *Draft) drafts() []string {
 
 // Pending reads one draft of cases-pending/. Drafts are loaded one by one, on
 // request, and are never part of what [Verify] returns.
-func (d *Draft) Pending(id string) (*DraftCase, error) {
+func (d *Draft) Pending(id string) (*CaseFolder, error) {
 	if err := CheckID(id); err != nil {
 		return nil, refusal.Newf(refusal.Usage, "case: %w", err)
 	}
@@ -517,7 +517,7 @@ func (d *Draft) PendingIDs() []string {
 }
 
 // Case returns the case of that id, or the draft if there is no such case.
-func (d *Draft) Case(id string) (*DraftCase, error) {
+func (d *Draft) Case(id string) (*CaseFolder, error) {
 	for _, c := range d.Cases {
 		if c.CaseID == id {
 			return c, nil

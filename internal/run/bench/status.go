@@ -87,7 +87,7 @@ func whoIsLeft(sigs [][]byte, message []byte, why error, opt Options) []string {
 }
 
 // Status lists what one case or draft still lacks.
-func (c *DraftCase) Status(opt Options) []Missing {
+func (c *CaseFolder) Status(opt Options) []Missing {
 	what := "case " + c.CaseID
 	if c.Pending {
 		what = "draft " + c.CaseID
@@ -107,7 +107,7 @@ func (c *DraftCase) Status(opt Options) []Missing {
 
 // whoMaySign names the people whose signature the case waits for, or those who
 // could be named in it.
-func (c *DraftCase) whoMaySign(opt Options) []string {
+func (c *CaseFolder) whoMaySign(opt Options) []string {
 	added, reviewed := c.Provenance.AddedBy, c.Provenance.ReviewedBy
 	if added == nil || reviewed == nil {
 		return holders(opt, seal.Curator, seal.Security)

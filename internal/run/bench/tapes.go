@@ -93,7 +93,7 @@ func (t *tapes) list(target string) ([]string, error) {
 // loadTargets reads the cassettes that belong to one target each. What belongs
 // to no case and no line is not looked at.
 func (d *Draft) loadTargets(t *tapes) error {
-	cases := map[string]*DraftCase{}
+	cases := map[string]*CaseFolder{}
 	for _, c := range d.Cases {
 		cases[c.CaseID] = c
 	}
@@ -130,7 +130,7 @@ func (d *Draft) loadTargets(t *tapes) error {
 	return nil
 }
 
-func (d *Draft) putTape(c *DraftCase, target, id string, tape *Cassette) {
+func (d *Draft) putTape(c *CaseFolder, target, id string, tape *Cassette) {
 	switch {
 	case tape == nil:
 	case c != nil:
@@ -201,7 +201,7 @@ func checkLineTapes(computed, pinned *Manifest) error {
 
 // checkTargets compares the cassettes of single targets with the pins of the
 // case. A file that cassette_digest names may lie in the folder of a target.
-func (c *DraftCase) checkTargets(scratch bool) error {
+func (c *CaseFolder) checkTargets(scratch bool) error {
 	for _, target := range slices.Sorted(keysOf(c.ByTarget)) {
 		name, got := CassetteFile(c.class, target, c.CaseID), c.ByTarget[target].Digest
 		pin, pinned := c.Cassettes[target]
@@ -222,13 +222,13 @@ func (c *DraftCase) checkTargets(scratch bool) error {
 }
 
 // pins reports whether cassette_digest names these bytes.
-func (c *DraftCase) pins(d digest.Content) bool {
+func (c *CaseFolder) pins(d digest.Content) bool {
 	return c.CassetteDigest != nil && *c.CassetteDigest == d
 }
 
 // hasPinned reports whether the file that cassette_digest names is there, in
 // the old place or in the folder of a target.
-func (c *DraftCase) hasPinned() bool {
+func (c *CaseFolder) hasPinned() bool {
 	if c.Cassette != nil && c.pins(c.Cassette.Digest) {
 		return true
 	}
@@ -242,7 +242,7 @@ func (c *DraftCase) hasPinned() bool {
 
 // pinTargets are the pins of what lies in the folders of targets. A file that
 // cassette_digest names needs no other pin.
-func (c *DraftCase) pinTargets() map[string]TargetCassette {
+func (c *CaseFolder) pinTargets() map[string]TargetCassette {
 	var pins map[string]TargetCassette
 	for target, tape := range c.ByTarget {
 		pin, pinned := c.Cassettes[target]

@@ -109,7 +109,7 @@ func (v *Verified) Cases() []VerifiedCase {
 
 // A VerifiedCase is a case of a [Verified].
 type VerifiedCase struct {
-	draft  *DraftCase
+	draft  *CaseFolder
 	signed digest.ID
 	made   madeHow
 }

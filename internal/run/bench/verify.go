@@ -200,7 +200,7 @@ func caseMismatch(id string, got, want digest.Content, where string) error {
 }
 
 // verifyCase checks one case: its own pin, its cassette, its two signatures.
-func (v *Verified) verifyCase(c *DraftCase, opt Options, scratch bool) error {
+func (v *Verified) verifyCase(c *CaseFolder, opt Options, scratch bool) error {
 	switch {
 	case c.CaseDigest != nil && *c.CaseDigest != c.Digest:
 		return refusal.Newf(refusal.BenchCaseDigestMismatch, "the files are %s, case.yaml field case_digest says %s", c.Digest, *c.CaseDigest).WithHint(caseHint)
@@ -232,7 +232,7 @@ func (v *Verified) verifyCase(c *DraftCase, opt Options, scratch bool) error {
 	return nil
 }
 
-func (c *DraftCase) checkCassette(scratch bool) error {
+func (c *CaseFolder) checkCassette(scratch bool) error {
 	name := CassetteFile(c.class, "", c.CaseID)
 	switch {
 	case c.CassetteDigest == nil && c.Cassette != nil && !scratch:
@@ -248,7 +248,7 @@ func (c *DraftCase) checkCassette(scratch bool) error {
 // VerifySignatures verifies the two signatures of a case: by the people it
 // names, two distinct people with distinct keys, the one who added it a
 // curator, the one who reviewed it a curator or with the security role.
-func (c *DraftCase) VerifySignatures(opt Options) error {
+func (c *CaseFolder) VerifySignatures(opt Options) error {
 	added, reviewed := c.Provenance.AddedBy, c.Provenance.ReviewedBy
 	if added == nil || reviewed == nil {
 		return refusal.Newf(refusal.TwoPersonRule, "case.yaml names %s, expected added_by and reviewed_by", namedOnly(added, reviewed)).
@@ -278,7 +278,7 @@ func (c *DraftCase) VerifySignatures(opt Options) error {
 
 // VerifyForAcceptance verifies what must hold before a case or draft goes into
 // the ledger: its digests and both signatures, now.
-func (c *DraftCase) VerifyForAcceptance(opt Options) error {
+func (c *CaseFolder) VerifyForAcceptance(opt Options) error {
 	if c.CaseDigest == nil || *c.CaseDigest != c.Digest {
 		return refusal.Newf(refusal.BenchCaseDigestMismatch, "the files are %s, case.yaml field case_digest says %s", c.Digest, optional(c.CaseDigest)).WithHint(caseHint)
 	}
@@ -303,7 +303,7 @@ func namedOnly(added, reviewed *Person) string {
 
 // judgedBy says by whom and when the case's signatures are judged: at the
 // ledger's entry for exactly these bytes if there is one.
-func (c *DraftCase) judgedBy(opt Options, signed digest.ID) (*seal.Signers, time.Time) {
+func (c *CaseFolder) judgedBy(opt Options, signed digest.ID) (*seal.Signers, time.Time) {
 	signers, at := opt.Signers, opt.Now
 	if opt.AcceptedAt == nil {
 		return signers, at
@@ -350,7 +350,7 @@ func rolesText(roles []seal.Role, join, none string) string {
 }
 
 // caseWarnings notes what a person should look at.
-func (v *Verified) caseWarnings(c *DraftCase, now time.Time) {
+func (v *Verified) caseWarnings(c *CaseFolder, now time.Time) {
 	last := c.Provenance.LastValidatedAt.Go()
 	switch age := now.Sub(last); {
 	case age > staleAfter:

@@ -53,7 +53,7 @@ type Config struct {
 
 	// Paid, if not nil, gives [Rehearse] the journal of an execution's paid calls. It
 	// is asked a second time if the execution was cut off and went another way.
-	Paid func(caseID string, repeat int) (*journal.Case, error)
+	Paid func(caseID string, repeat int) (*journal.Running, error)
 
 	Now func() time.Time
 }

@@ -89,7 +89,7 @@ type Job struct {
 	// Paid is the journal of the execution's paid calls; nil if none is kept. An
 	// execution that an earlier process began goes on as far as it is the same:
 	// otherwise there is a refusal of the name JournalDiffers.
-	Paid *journal.Case
+	Paid *journal.Running
 }
 
 // A Graded is one case that was driven and graded, and is not recorded. Record,

@@ -9,9 +9,9 @@
 //
 // [Open] reads a journal whole and refuses one that is damaged or another
 // attempt's; only a last line that a crash tore is cut off. [Journal.Case] is the
-// side of one execution of a case: a [Case] first answers requests from what an
+// side of one execution of a case: a [Running] first answers requests from what an
 // earlier process left of this execution, and is the same execution only if every
-// one of those requests is made again; see [Case.Equalled].
+// one of those requests is made again; see [Running.Equalled].
 //
 // Where it stops: the chain finds an edit in the middle, and not a journal that
 // somebody wrote again from there to its end. The records of the ledger name

@@ -39,7 +39,7 @@ func open(t *testing.T, fsys store.FS, existing bool) *Journal {
 }
 
 // ask sends a request of an execution, and answers it unless the reply is "".
-func ask(t *testing.T, c *Case, request, reply string) {
+func ask(t *testing.T, c *Running, request, reply string) {
 	t.Helper()
 	call, err := c.Call(Agent, key(request))
 	if err != nil {
@@ -57,7 +57,7 @@ func ask(t *testing.T, c *Case, request, reply string) {
 	}
 }
 
-func begin(t *testing.T, j *Journal, e Execution) *Case {
+func begin(t *testing.T, j *Journal, e Execution) *Running {
 	t.Helper()
 	c, err := j.Case(e)
 	if err != nil {

@@ -31,22 +31,22 @@ type CaseOptions struct {
 	JudgeCached func(cassette.Request) (cassette.Borrowed, error)
 
 	Budget  *Budget
-	Journal *journal.Case // nil for none
+	Journal *journal.Running // nil for none
 	OnRetry func(Retry)
 	Now     time.Time // when the recording began; left out if zero
 	Dir     string    // that MCP servers start in; the settings' own if empty
 }
 
-// A Case is the live side of one case: models and MCP servers, recorded into
+// A LiveSide is the live side of one case: models and MCP servers, recorded into
 // one cassette. It is what package harness calls a Recording.
-type Case struct {
+type LiveSide struct {
 	*Live
 	Tools  *LiveTools
 	Judges *Live // the same for the judge of the case, in the same cassette
 }
 
 // Case makes the live side of a case. Nothing is contacted yet.
-func (a *Access) Case(o CaseOptions) (*Case, error) {
+func (a *Access) Case(o CaseOptions) (*LiveSide, error) {
 	recorder, err := cassette.NewRecorder(cassette.RecorderOptions{Redactor: a.Redactor(), Prices: a.Settings.Prices(), RecordedAt: o.Now, Base: o.Base})
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (a *Access) Case(o CaseOptions) (*Case, error) {
 	if o.Base != nil {
 		player, judges = cassette.NewMatchingPlayer(o.Base, o.Matching), cassette.NewJudgePlayer(o.Base)
 	}
-	c := &Case{}
+	c := &LiveSide{}
 	cfg := Config{Access: a, Recorder: recorder, OnlyMissing: player, Cached: o.Cached, Budget: o.Budget, Journal: o.Journal, OnRetry: o.OnRetry}
 	if c.Live, err = New(cfg); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (a *Access) Case(o CaseOptions) (*Case, error) {
 }
 
 // Unused counts the recordings of the base that nobody asked for.
-func (c *Case) Unused() int {
+func (c *LiveSide) Unused() int {
 	if c.cfg.OnlyMissing == nil {
 		return 0
 	}
@@ -77,20 +77,20 @@ func (c *Case) Unused() int {
 }
 
 // Stats counts what was done for the agent and for the judge.
-func (c *Case) Stats() Stats {
+func (c *LiveSide) Stats() Stats {
 	s, j := c.Live.Stats(), c.Judges.Stats()
 	return Stats{s.Calls + j.Calls, s.Replayed + j.Replayed, s.Recalled + j.Recalled, s.Retries + j.Retries, s.Refused + j.Refused, s.Broken + j.Broken, s.Failed + j.Failed}
 }
 
 // JudgeModels answers the judge of the case.
-func (c *Case) JudgeModels() session.Models { return c.Judges }
+func (c *LiveSide) JudgeModels() session.Models { return c.Judges }
 
 // ToolBox answers the tools of a case: those of MCP servers live, all others
 // from state.
-func (c *Case) ToolBox(state *tools.State) session.ToolBox { return c.Tools.ToolBox(state) }
+func (c *LiveSide) ToolBox(state *tools.State) session.ToolBox { return c.Tools.ToolBox(state) }
 
 // Close stops the MCP servers that were started for the case.
-func (c *Case) Close() { c.Tools.Close() }
+func (c *LiveSide) Close() { c.Tools.Close() }
 
 // ToolBox answers the tools of a case: those of MCP servers live, all others
 // from state.

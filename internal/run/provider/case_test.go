@@ -21,7 +21,7 @@ import (
 var _ interface {
 	session.Models
 	Cassette() ([]byte, error)
-} = (*Case)(nil)
+} = (*LiveSide)(nil)
 
 // One cassette holds the models and the tools of a case, and answers both.
 func TestACaseIsRecordedAndReplayed(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 const paidDir = "/w/runs/chat.default.1"
 
 // openPaid opens a journal on a disk, and the side of the only case.
-func openPaid(t *testing.T, disk *faultfs.Disk, existing bool) (*journal.Journal, *journal.Case) {
+func openPaid(t *testing.T, disk *faultfs.Disk, existing bool) (*journal.Journal, *journal.Running) {
 	t.Helper()
 	owner := journal.Owner{Attempt: "chat.default.1", Origin: "local/a", Registered: digest.ContentOf([]byte("r"))}
 	j, err := journal.Open(disk, paidDir, owner, existing, time.Now)
@@ -183,7 +183,7 @@ func TestFullDisk(t *testing.T) {
 func TestSettledQuestionNeedNotBeAskedAgain(t *testing.T) {
 	disk := faultfs.New("/w")
 	server := fakemodel.New(t, fakemodel.Reply{Text: "Hello"})
-	judge := func(existing bool, disk *faultfs.Disk) (*bed, *journal.Case) {
+	judge := func(existing bool, disk *faultfs.Disk) (*bed, *journal.Running) {
 		_, c := openPaid(t, disk, existing)
 		return newBed(t, server, func(cfg *Config) { cfg.Journal, cfg.Purpose = c, cassette.ForJudge }), c
 	}

@@ -15,7 +15,7 @@
 //     and nowhere else: redirects are refused. It is in no error, event, reply
 //     or cassette, even if the provider repeats it.
 //   - Nothing is sent that does not fit into the [Budget].
-//   - With a [journal.Case], nothing is sent before its intent is on disk, and
+//   - With a [journal.Running], nothing is sent before its intent is on disk, and
 //     no reply is seen before it is: of a stream, its last event and its end.
 //   - Tries are bounded and counted, and only what has not been passed on is
 //     tried again.
@@ -69,7 +69,7 @@ type Config struct {
 
 	// Journal, if not nil, has each call before it is sent and each reply
 	// before anybody sees it, and answers what an earlier process has asked.
-	Journal *journal.Case
+	Journal *journal.Running
 
 	// OnRetry, if not nil, is told before a call is tried again.
 	OnRetry func(Retry)

@@ -43,7 +43,7 @@ type ToolsConfig struct {
 
 	// Journal, if not nil, has each call of a tool on disk before it is sent, and its
 	// result before anybody sees it.
-	Journal *journal.Case
+	Journal *journal.Running
 
 	// Dir is the folder that commands start in; the settings' own if empty.
 	Dir string

@@ -29,7 +29,7 @@ var gVisor = class{
 		Between:      "gVisor's user-space kernel, linked into `tally`; around it user, mount, net, ipc and uts namespaces, gVisor's own seccomp filter and chroot",
 		SharesKernel: "only through gVisor's few calls", Promotes: true, Agents: true, Attempts: true},
 	run:     (*setup).runGvisor,
-	attempt: func(o Options, base *runfolder.Base) backend { return newGvisorAttempt(o, base) },
+	attempt: func(o Options, base *runfolder.Base) backend { return newGvisorPool(o, base) },
 	keep:    (*warmBox).keepGvisor,
 }
 

@@ -248,7 +248,7 @@ const (
 
 // An Attempt is something that the program tried and that it has no business
 // doing. It was denied, or answered inside the sandbox.
-type Attempt = calls.Attempt
+type Attempt = calls.Trespass
 
 // A Result is what one run did.
 type Result struct {

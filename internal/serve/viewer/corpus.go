@@ -56,7 +56,7 @@ type classData struct {
 	Problem      string
 	Registration *bench.Registration
 	Missing      []bench.Missing
-	Cases        []classCase
+	Cases        []classRow
 	Lines        int
 	Pending      []string
 	Pager        pager
@@ -65,8 +65,8 @@ type classData struct {
 	Oldest       string
 }
 
-// A classCase is a case with who vouches for it.
-type classCase struct {
+// A classRow is a case with who vouches for it.
+type classRow struct {
 	ID, Title, Difficulty, Source   string
 	Tags                            []string
 	HeldOut                         bool
@@ -189,7 +189,7 @@ func (d *classData) list(cases []bench.Case, now time.Time, q url.Values) {
 	d.Pager = newPager(q, len(cases), rowsOnPage)
 	for _, c := range cases[d.Pager.from:d.Pager.to] {
 		at := c.Provenance.LastValidatedAt.Go()
-		x := classCase{ID: c.CaseID, Title: c.Title, Difficulty: string(c.Difficulty), Source: string(c.Provenance.Source), Tags: c.Tags, HeldOut: c.IsHeldOut(),
+		x := classRow{ID: c.CaseID, Title: c.Title, Difficulty: string(c.Difficulty), Source: string(c.Provenance.Source), Tags: c.Tags, HeldOut: c.IsHeldOut(),
 			Added: identity(c.Provenance.AddedBy), Reviewed: identity(c.Provenance.ReviewedBy), Validated: at.Format(time.DateOnly), Stale: now.Sub(at) > staleAfter && !d.Shipped}
 		if x.HeldOut {
 			x.Title = ""

@@ -18,7 +18,7 @@ type judgesData struct {
 	Unused   int
 	None     bool // no judge was ever asked live on this machine, so it keeps no verdict
 	Attempts []*history.Attempt
-	Judged   []*lab.JudgedAttempt // the newest attempts that a model judged
+	Judged   []*lab.JudgedSummary // the newest attempts that a model judged
 	Pager    pager
 }
 

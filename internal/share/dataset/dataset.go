@@ -55,8 +55,8 @@ type Mapping struct {
 	Metadata []string `json:"metadata,omitempty"`
 }
 
-// A Case is one line of dataset.jsonl.
-type Case struct {
+// A Line is one line of dataset.jsonl.
+type Line struct {
 	ID       string         `json:"id"`
 	Title    string         `json:"title,omitempty"`
 	Input    string         `json:"input,omitempty"`
@@ -77,7 +77,7 @@ type Check struct {
 type Imported struct {
 	Format  string   `json:"format"`
 	Mapping *Mapping `json:"mapping,omitempty"` // of a table
-	Cases   []Case   `json:"-"`
+	Cases   []Line   `json:"-"`
 	// LeftOut are what is not among the cases, each with its place and reason.
 	LeftOut []string `json:"left_out"`
 }
@@ -207,8 +207,8 @@ func (t *Table) ids(m Mapping) []string {
 	return ids
 }
 
-func (r *Row) makeCase(m Mapping, id string) (Case, error) {
-	c := Case{ID: id, Input: promptOf(r.Values[m.Input])}
+func (r *Row) makeCase(m Mapping, id string) (Line, error) {
+	c := Line{ID: id, Input: promptOf(r.Values[m.Input])}
 	if strings.TrimSpace(c.Input) == "" {
 		return c, fmt.Errorf("the column %q is empty", m.Input)
 	}
@@ -243,7 +243,7 @@ func (r *Row) metadata(columns []string) map[string]any {
 }
 
 // grade says how an answer is compared with the expected one.
-func (c *Case) grade(m Mapping, choices, expected any) error {
+func (c *Line) grade(m Mapping, choices, expected any) error {
 	if list, ok := choices.([]any); ok && len(list) > 0 {
 		return c.choose(list, expected)
 	}
@@ -276,7 +276,7 @@ func (c *Case) grade(m Mapping, choices, expected any) error {
 
 // choose makes a multiple choice of a question: the options get letters, the
 // agent is asked for one, and that letter is compared.
-func (c *Case) choose(options []any, expected any) error {
+func (c *Line) choose(options []any, expected any) error {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	if len(options) > len(letters) {
 		return fmt.Errorf("%d choices, expected at most %d", len(options), len(letters))

@@ -144,17 +144,17 @@ func beside(path, name string) string {
 	return filepath.Join(filepath.Dir(path), filepath.FromSlash(strings.TrimPrefix(name, "file://")))
 }
 
-func (c *promptfooConfig) makeCase(path, id string, prompt any, test promptfooTest) (Case, error) {
+func (c *promptfooConfig) makeCase(path, id string, prompt any, test promptfooTest) (Line, error) {
 	text, err := promptText(path, prompt)
 	if err != nil {
-		return Case{}, err
+		return Line{}, err
 	}
 	vars := maps.Clone(c.DefaultTest.Vars)
 	if vars == nil {
 		vars = map[string]any{}
 	}
 	maps.Copy(vars, test.Vars)
-	out := Case{ID: id, Title: title(test.Description), Metadata: test.Metadata}
+	out := Line{ID: id, Title: title(test.Description), Metadata: test.Metadata}
 	if out.Input, err = fill(text, vars); err != nil {
 		return out, err
 	}

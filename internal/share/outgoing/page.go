@@ -45,7 +45,7 @@ func pageOf(a *dossier.Public, glob string) (*report.Data, error) {
 	if len(cases) == 0 {
 		return nil, NoCase(a.ID, glob)
 	}
-	d := &report.Data{Format: report.Format, Renderer: report.Renderer(), Attempt: a.ID, Cases: []report.Case{}}
+	d := &report.Data{Format: report.Format, Renderer: report.Renderer(), Attempt: a.ID, Cases: []report.Evidence{}}
 	left := maxReportEvidence
 	for _, c := range cases {
 		one, err := evidenceOf(c, &left)
@@ -83,8 +83,8 @@ func reportOrder(a *dossier.Public, glob string) ([]*dossier.PublicCase, error) 
 	return kept, nil
 }
 
-func evidenceOf(c *dossier.PublicCase, left *int) (report.Case, error) {
-	one := report.Case{Entry: c.Index}
+func evidenceOf(c *dossier.PublicCase, left *int) (report.Evidence, error) {
+	one := report.Evidence{Entry: c.Index}
 	switch {
 	case c.IsHidden():
 		one.Without = report.HeldOut

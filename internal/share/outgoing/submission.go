@@ -15,7 +15,7 @@ import (
 
 // Submission gathers what a package of an attempt is derived from, and the
 // receipts of it. It needs [dossier.Ask].Prove. What the target is, the caller adds.
-func Submission(a *dossier.Dossier, since Since) (*submission.Attempt, *submission.Receipts, error) {
+func Submission(a *dossier.Dossier, since Since) (*submission.Source, *submission.Receipts, error) {
 	if a.Finished == nil {
 		return nil, nil, refusal.Newf(refusal.NotSubmittable, "attempt %s has not finished", a.ID).
 			WithHint(`finish it with "tally run %s --target %s --resume"`, a.Class, a.Target)
@@ -36,7 +36,7 @@ func Submission(a *dossier.Dossier, since Since) (*submission.Attempt, *submissi
 // Audited is what [Submission] gathers, for an audit: also of an attempt
 // that has not finished, that has held-out cases, which are then not shown, or
 // whose registration has changed since.
-func Audited(a *dossier.Dossier) (*submission.Attempt, error) {
+func Audited(a *dossier.Dossier) (*submission.Source, error) {
 	s, _, err := gather(a, SinceNothing)
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ const (
 )
 
 // gather reads the entries of an attempt, with receipts.
-func gather(a *dossier.Dossier, since Since) (*submission.Attempt, *submission.Receipts, error) {
+func gather(a *dossier.Dossier, since Since) (*submission.Source, *submission.Receipts, error) {
 	r := a.Reading()
 	indexes := a.Entries()
 	head, _ := r.BestCheckpoint(r.Verified(), slices.Max(indexes))
@@ -97,7 +97,7 @@ func gather(a *dossier.Dossier, since Since) (*submission.Attempt, *submission.R
 }
 
 // withholdTasks notes which tasks are held out and not to be shown.
-func withholdTasks(a *dossier.Dossier, s *submission.Attempt) {
+func withholdTasks(a *dossier.Dossier, s *submission.Source) {
 	if a.Reading().ShowsHeldOut() {
 		return
 	}

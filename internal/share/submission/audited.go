@@ -28,7 +28,7 @@ type Audited struct {
 //
 // With whole, texts of which the trajectories have only the beginning are read
 // from the evidence; a package has them only if the attempt was registered so.
-func AuditInput(a *Attempt, whole bool) (audit.Input, error) {
+func AuditInput(a *Source, whole bool) (audit.Input, error) {
 	b := newBuilder(a)
 	if whole {
 		b.whole = map[string]digest.Content{}

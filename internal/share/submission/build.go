@@ -59,7 +59,7 @@ type Headline struct {
 
 // Build derives a package. The audit is the last that is done, on the very bytes
 // of the other files.
-func Build(a *Attempt) (*Package, error) {
+func Build(a *Source) (*Package, error) {
 	if err := a.check(); err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func Build(a *Attempt) (*Package, error) {
 }
 
 // newBuilder begins a package. Whatever is read of the evidence becomes part of it.
-func newBuilder(a *Attempt) *builder {
+func newBuilder(a *Source) *builder {
 	b := &builder{files: map[string][]byte{}, evidence: a.Read}
 	with := *a
 	with.Read = func(d digest.Content) ([]byte, error) {
@@ -93,7 +93,7 @@ func newBuilder(a *Attempt) *builder {
 		}
 		return data, err
 	}
-	b.Attempt = &with
+	b.Source = &with
 	return b
 }
 
@@ -109,7 +109,7 @@ func (b *builder) lines() error {
 }
 
 type builder struct {
-	*Attempt
+	*Source
 	files    map[string][]byte
 	tasks    []task
 	answers  []*told // that are submitted, in the order of the plan; nil for a task without a record
@@ -128,7 +128,7 @@ type builder struct {
 // have no record.
 func (b *builder) rows() error {
 	var err error
-	if b.tasks, err = b.Attempt.tasks(); err != nil {
+	if b.tasks, err = b.Source.tasks(); err != nil {
 		return err
 	}
 	var results, trajectories bytes.Buffer
@@ -206,7 +206,7 @@ func (b *builder) keepBodies(t *told) error {
 		if !ok || note.Salted {
 			continue
 		}
-		data, err := b.Attempt.Read(c.Digest)
+		data, err := b.Source.Read(c.Digest)
 		if err != nil {
 			return fmt.Errorf("task %s: the whole of a text: %w", t.Result.TaskID, err)
 		}

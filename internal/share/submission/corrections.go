@@ -86,7 +86,7 @@ type correction struct {
 }
 
 // settle reads the entries beside a record, in their order.
-func (a *Attempt) settle(r Record) (*settled, error) {
+func (a *Source) settle(r Record) (*settled, error) {
 	s := &settled{}
 	for i := range a.Beside {
 		e := &a.Beside[i]
@@ -141,7 +141,7 @@ func (s *settled) filled(r Record) bool {
 // correct sets a correction beside the record, or adds a person to the last one. It
 // says why it does neither. One whose number shows that another came before it,
 // which is not there, makes the package one that hides something.
-func (s *settled) correct(a *Attempt, r Record, entry int64, b *evidence.ScoreCorrected, keys []string) (ignored string, err error) {
+func (s *settled) correct(a *Source, r Record, entry int64, b *evidence.ScoreCorrected, keys []string) (ignored string, err error) {
 	if why := a.misplaced(r, b); why != "" {
 		return why, nil
 	}
@@ -184,7 +184,7 @@ func (c *correction) sign(keys []string) (ignored string) {
 }
 
 // misplaced says why a correction is not one of this record.
-func (a *Attempt) misplaced(r Record, b *evidence.ScoreCorrected) string {
+func (a *Source) misplaced(r Record, b *evidence.ScoreCorrected) string {
 	was := evidence.Grade{Passed: r.Outcome == evidence.Passed}
 	if r.Score != nil {
 		was.Score = r.Score.Score
@@ -231,7 +231,7 @@ func signersOf(b *evidence.ScoreCorrected) (keys []string, ignored string) {
 }
 
 // runner is the key that signed the registration.
-func (a *Attempt) runner() string {
+func (a *Source) runner() string {
 	message, err := a.Registered.Message()
 	if err != nil {
 		return ""

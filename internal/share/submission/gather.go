@@ -16,8 +16,8 @@ type Entry struct {
 // Gather makes of entries, in the order of the ledger, what they say about an
 // attempt, and puts their receipts where a package has them. What is about none of
 // it is the rest.
-func Gather(attempt, class string, entries []Entry) (*Attempt, *Receipts) {
-	a, out := &Attempt{Withheld: map[string]bool{}}, &Receipts{}
+func Gather(attempt, class string, entries []Entry) (*Source, *Receipts) {
+	a, out := &Source{Withheld: map[string]bool{}}, &Receipts{}
 	of := &evidence.AttemptRegistered{Attempt: attempt, Class: class}
 	records := map[int64]bool{}
 	for _, e := range entries {

@@ -19,7 +19,7 @@ const ManifestType = "tallystick-submission/" + format.Version
 
 // A Manifest lists every file of a package but itself and its signature.
 type Manifest struct {
-	Attempt  AttemptNumber        `json:"attempt"`
+	Attempt  Standing             `json:"attempt"`
 	Audit    ManifestAudit        `json:"audit"`
 	Class    string               `json:"class"`
 	Decision submittable.Decision `json:"decision"`
@@ -58,7 +58,7 @@ type Receipts struct {
 // Seal adds the receipts to a package, then the manifest, and signs it with the
 // operator's key in a namespace of its own: what is signed here is good for
 // nothing else.
-func Seal(a *Attempt, p *Package, r Receipts, key *seal.Key) error {
+func Seal(a *Source, p *Package, r Receipts, key *seal.Key) error {
 	for name, all := range map[string][]*ledger.Receipt{"attempt": {r.Registered, r.Finished}, "class": r.Class, "record": r.Records, "draw": r.Draws, "disposition": r.Dispositions, "correction": r.Beside, "rest": r.Rest} {
 		for n := 0; n*receiptsInFile < len(all); n++ {
 			data, err := ledger.MarshalProofs(all[n*receiptsInFile : min(len(all), (n+1)*receiptsInFile)])
@@ -85,10 +85,10 @@ func proofFile(name string, n int) string {
 }
 
 // manifest lists the files as they are.
-func (p *Package) manifest(a *Attempt) ([]byte, error) {
+func (p *Package) manifest(a *Source) ([]byte, error) {
 	m := Manifest{Type: ManifestType, Class: a.Registered.Class, Headline: p.Headline, Decision: p.Decision,
 		Audit:   ManifestAudit{p.Audit.Clean, p.Audit.Complete, p.Audit.StrictClean},
-		Attempt: a.AttemptNumber()}
+		Attempt: a.Standing()}
 	for _, path := range sortedPaths(p.Files) {
 		m.Files = append(m.Files, File{len(p.Files[path]), path, digest.IDOf(p.Files[path])})
 	}

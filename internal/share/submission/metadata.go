@@ -34,15 +34,15 @@ type Metadata struct {
 	ADRs           []string       `json:"adrs"`
 	Mode           string         `json:"mode"`
 	Headline
-	Attempt AttemptNumber `json:"attempt"`
+	Attempt Standing `json:"attempt"`
 }
 
-// An AttemptNumber says which attempt of its class it is, and of how many there
+// A Standing says which attempt of its class a package is of, and of how many there
 // are registrations in a tree of that size. Exact says that there are no more in
 // it, which every entry from the attempt's own registration on shows; otherwise
 // there are at least so many. Size, Exact and Whole are not in metadata.json: whoever packs
 // the attempt again, in a ledger that has grown, gets the same report.
-type AttemptNumber struct {
+type Standing struct {
 	ID       string `json:"id"`
 	Number   int    `json:"number"`
 	Of       int    `json:"of"`
@@ -54,7 +54,7 @@ type AttemptNumber struct {
 }
 
 // Text is the number for a person.
-func (n *AttemptNumber) Text() string {
+func (n *Standing) Text() string {
 	if n.Whole {
 		return fmt.Sprintf("number %d of %d of the class at tree size %d, of which every entry is shown", n.Number, n.Of, n.TreeSize)
 	}
@@ -64,9 +64,9 @@ func (n *AttemptNumber) Text() string {
 	return fmt.Sprintf("number %d of at least %d of the class at tree size %d", n.Number, n.Of, n.TreeSize)
 }
 
-// AttemptNumber is the attempt among those of its class.
-func (a *Attempt) AttemptNumber() AttemptNumber {
-	return AttemptNumber{ID: a.Registered.Attempt, Number: a.Registered.Number, Of: len(a.Class), Origin: a.Origin, TreeSize: a.TreeSize, Exact: a.Exact, Whole: a.Whole, Level: a.Level}
+// Standing is the attempt among those of its class.
+func (a *Source) Standing() Standing {
+	return Standing{ID: a.Registered.Attempt, Number: a.Registered.Number, Of: len(a.Class), Origin: a.Origin, TreeSize: a.TreeSize, Exact: a.Exact, Whole: a.Whole, Level: a.Level}
 }
 
 // metadata writes metadata.json.
@@ -80,7 +80,7 @@ func (b *builder) metadata() error {
 	m := Metadata{SubmittedAt: b.FinishedAt, Harness: "tallystick", Target: r.Target, GAIALevels: map[string]int{}, TotalQuestions: len(b.tasks),
 		View: "primary", Recording: string(r.Plan.Recording), ADRs: []string{"ADR-167", "ADR-168"}, Mode: r.Mode,
 		ToolCatalogue: []string{}, Headline: b.headline,
-		Attempt: AttemptNumber{ID: r.Attempt, Number: r.Number, Of: len(b.Class), Origin: b.Origin, Level: b.Level},
+		Attempt: Standing{ID: r.Attempt, Number: r.Number, Of: len(b.Class), Origin: b.Origin, Level: b.Level},
 		Draws:   len(b.Draws), Redraws: b.redraws()}
 	if b.Finished != nil {
 		m.EstCostUSD = float64(b.Finished.CostMicroUSD) / 1e6
@@ -130,7 +130,7 @@ func (b *builder) judgeEvents() (n int, err error) {
 	if b.Finished == nil || b.Finished.Events == nil {
 		return 0, nil
 	}
-	data, err := b.Attempt.Read(*b.Finished.Events)
+	data, err := b.Source.Read(*b.Finished.Events)
 	if err != nil {
 		return 0, fmt.Errorf("the list of events: %w", err)
 	}

@@ -20,7 +20,7 @@ type proofs struct {
 }
 
 // attempt reads the attempt from the receipts.
-func (x *proofs) attempt() (*Attempt, error) {
+func (x *proofs) attempt() (*Source, error) {
 	ends, class, records := x.all("attempt"), x.all("class"), x.all("record")
 	draws, dispositions, beside, rest := x.some("draw"), x.some("disposition"), x.some("correction"), x.some("rest")
 	if x.err != nil {
@@ -29,7 +29,7 @@ func (x *proofs) attempt() (*Attempt, error) {
 	if len(ends) != 2 {
 		return nil, bad("%d receipts of the attempt itself, expected its registration and its end", len(ends))
 	}
-	a := &Attempt{Origin: x.tree.Origin, TreeSize: x.tree.Size, FinishedAt: ends[1].Entry.Time}
+	a := &Source{Origin: x.tree.Origin, TreeSize: x.tree.Size, FinishedAt: ends[1].Entry.Time}
 	var registered, finished bool
 	a.Registered, registered = ends[0].Body.(*evidence.AttemptRegistered)
 	a.Finished, finished = ends[1].Body.(*evidence.AttemptFinished)
@@ -86,7 +86,7 @@ func isBeside(body evidence.Body) bool {
 }
 
 // records are the entries of the attempt's records.
-func (a *Attempt) records() map[int64]bool {
+func (a *Source) records() map[int64]bool {
 	out := map[int64]bool{}
 	for _, r := range a.Records {
 		out[r.Entry] = true
@@ -109,7 +109,7 @@ func (b *between) next(index int64) bool {
 // not because somebody says so, but because there is no entry that nobody saw. If
 // those before the registration are shown, too, that holds for the whole tree;
 // otherwise what was before is numbered by the ledger.
-func (x *proofs) span(a *Attempt, from int64, shown bool) error {
+func (x *proofs) span(a *Source, from int64, shown bool) error {
 	told, records := a.told(), a.records()
 	for _, i := range slices.Sorted(maps.Keys(x.proved)) {
 		if p := x.proved[i]; about(p.Body, a.Registered, records) && !p.Entry.Manual && !told[i] && !x.counted(p, a) {
@@ -138,7 +138,7 @@ func (x *proofs) missing(from, to int64) int64 {
 
 // told are the entries that an attempt is made of, by index, but for
 // registrations.
-func (a *Attempt) told() map[int64]bool {
+func (a *Source) told() map[int64]bool {
 	told := a.records()
 	for _, b := range a.Beside {
 		told[b.Entry] = true
@@ -154,7 +154,7 @@ func (a *Attempt) told() map[int64]bool {
 
 // counted reports whether an entry is a registration that is counted, or the end of
 // the attempt.
-func (x *proofs) counted(p *ledger.Proved, a *Attempt) bool {
+func (x *proofs) counted(p *ledger.Proved, a *Source) bool {
 	switch b := p.Body.(type) {
 	case *evidence.AttemptRegistered:
 		return x.class[p.Index]

@@ -135,7 +135,7 @@ func (b *builder) read(r Record) (*told, error) {
 	return t, nil
 }
 
-func (a *Attempt) document(d digest.Content, v any) error {
+func (a *Source) document(d digest.Content, v any) error {
 	data, err := a.Read(d)
 	if err != nil {
 		return err

@@ -212,7 +212,7 @@ func TestWilsonIsTheOneOfTheScorecard(t *testing.T) {
 // TestOnlyWhatWasMeantAndWholeIsSubmittable has a row for each reason.
 func TestOnlyWhatWasMeantAndWholeIsSubmittable(t *testing.T) {
 	good := func() *builder {
-		return &builder{Attempt: &Attempt{Level: "signed", Registered: &evidence.AttemptRegistered{Plan: evidence.Plan{SubmitIntent: true, Recording: evidence.RecordHeads, Repeat: 1}}},
+		return &builder{Source: &Source{Level: "signed", Registered: &evidence.AttemptRegistered{Plan: evidence.Plan{SubmitIntent: true, Recording: evidence.RecordHeads, Repeat: 1}}},
 			tasks: []task{{records: []Record{{}}}}}
 	}
 	for _, tt := range []struct {
@@ -326,7 +326,7 @@ func TestEveryRegistrationOfTheClassIsCounted(t *testing.T) {
 		for i, body := range []evidence.Body{&evidence.Opened{}, &evidence.AttemptRegistered{Class: "k", Attempt: "k.t.1", Number: 1}, tt.second, mine} {
 			x.proved[int64(i)] = &ledger.Proved{Position: ledger.Position{Index: int64(i)}, Body: body, Entry: evidence.Entry{Kind: body.Kind(), Manual: tt.manual && i == 2}}
 		}
-		a := &Attempt{Registered: mine}
+		a := &Source{Registered: mine}
 		err := x.span(a, 3, true)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
@@ -335,7 +335,7 @@ func TestEveryRegistrationOfTheClassIsCounted(t *testing.T) {
 			t.Errorf("%s: exact %v, whole %v", tt.name, a.Exact, a.Whole)
 		}
 		delete(x.proved, 0)
-		a = &Attempt{Registered: mine}
+		a = &Source{Registered: mine}
 		if err := x.span(a, 3, true); (err == nil) != (tt.want == "") || err == nil && (!a.Exact || a.Whole) {
 			t.Errorf("%s, without the first entry: %v, exact %v, whole %v", tt.name, err, a.Exact, a.Whole)
 		}

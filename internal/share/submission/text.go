@@ -30,7 +30,7 @@ func (b *builder) readme(p *Package) []byte {
 		fmt.Fprintf(&t, "n = %d, unscored: the split has no public answers.\n", p.Headline.N)
 	}
 	fmt.Fprintf(&t, "Mean steps (model calls) %.2f, empty answers %.4f. Split %s, revision %s, view %s, voting attempts %d.\n", p.Headline.MeanSteps, p.Headline.EmptyRate, orNone(m.GAIASplit), orNone(m.Revision), m.View, m.VotingAttempts)
-	number := b.AttemptNumber()
+	number := b.Standing()
 	fmt.Fprintf(&t, "Attempt %s, by target %s, in the ledger %s.", number.Text(), m.Target, number.Origin)
 	if !number.Exact {
 		t.WriteString(" That there were no more is not shown.")

@@ -172,7 +172,7 @@ func notVerified(file string, err error) error {
 
 // checkRegistration wants the registration signed by the key that seals the
 // ledger, as the harness signs it.
-func checkRegistration(a *Attempt, policy ledger.Policy) error {
+func checkRegistration(a *Source, policy ledger.Policy) error {
 	message, err := a.Registered.Message()
 	if err != nil {
 		return err

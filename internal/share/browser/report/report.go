@@ -29,12 +29,12 @@ const layout = 1
 
 // Data is what a page is made of.
 type Data struct {
-	Format   string  `json:"format"`
-	Renderer string  `json:"renderer"` // what made the page: see [Renderer]
-	Key      string  `json:"key"`      // that sealed the ledger, which proves nothing by standing here
-	Attempt  string  `json:"attempt"`
-	Entries  []Entry `json:"entries"`
-	Cases    []Case  `json:"cases"` // the evidence of records, in the order of the page
+	Format   string     `json:"format"`
+	Renderer string     `json:"renderer"` // what made the page: see [Renderer]
+	Key      string     `json:"key"`      // that sealed the ledger, which proves nothing by standing here
+	Attempt  string     `json:"attempt"`
+	Entries  []Entry    `json:"entries"`
+	Cases    []Evidence `json:"cases"` // the evidence of records, in the order of the page
 }
 
 // An Entry is a line of the ledger and its receipt.
@@ -44,8 +44,8 @@ type Entry struct {
 	Receipt string `json:"receipt"`
 }
 
-// A Case is the evidence of a record, or why it is not here.
-type Case struct {
+// Evidence is that of a record, or why it is not here.
+type Evidence struct {
 	Entry      int64  `json:"entry"`
 	Without    string `json:"without,omitempty"`
 	Index      string `json:"index,omitempty"`

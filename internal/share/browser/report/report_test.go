@@ -92,7 +92,7 @@ func TestAReportVerifiesAndNothingElseDoes(t *testing.T) {
 		"an index of another case":  func(d *Data) { d.Cases[0].Index = d.Cases[1].Index },
 		"scoring of another case":   func(d *Data) { d.Cases[0].Grading = d.Cases[1].Grading },
 		"evidence of the totals":    func(d *Data) { d.Cases[0].Entry = d.Entries[1].Index },
-		"left out for no reason":    func(d *Data) { d.Cases[0] = Case{Entry: d.Cases[0].Entry, Without: "secret"} },
+		"left out for no reason":    func(d *Data) { d.Cases[0] = Evidence{Entry: d.Cases[0].Entry, Without: "secret"} },
 		"another key":               func(d *Data) { d.Key = strings.Replace(d.Key, "+", "+0", 1) },
 	} {
 		forged := sample(t)

@@ -12,7 +12,7 @@ import (
 )
 
 // evidence writes the scoring and the transcript of a case.
-func (w *writer) evidence(p *parts, c Case) error {
+func (w *writer) evidence(p *parts, c Evidence) error {
 	var x *part
 	for _, r := range p.records {
 		if r.index == c.Entry {
@@ -70,7 +70,7 @@ func escapePointer(name string) string {
 }
 
 // grading lists what was compared with what, and why it passed or not.
-func (w *writer) grading(c Case) {
+func (w *writer) grading(c Evidence) {
 	var doc struct {
 		Checks []map[string]json.RawMessage `json:"checks"`
 	}
@@ -96,7 +96,7 @@ func (w *writer) grading(c Case) {
 }
 
 // transcript lists the events: their type, and every text, number and truth in them.
-func (w *writer) transcript(c Case) {
+func (w *writer) transcript(c Evidence) {
 	lines := strings.SplitAfter(c.Trajectory, "\n")
 	lines = lines[:len(lines)-1]
 	fmt.Fprintf(&w.out, "<h3>Transcript</h3>\n<p class=\"small soft\">%d events", len(lines))

@@ -126,7 +126,7 @@ func (d *Data) verifyCases(proved map[int64]*ledger.Proved) error {
 	return nil
 }
 
-func (c *Case) verify(record *evidence.CaseScored) error {
+func (c *Evidence) verify(record *evidence.CaseScored) error {
 	if c.Without != "" {
 		if withoutWords[c.Without] == "" || c.Index+c.Trajectory+c.Grading != "" {
 			return fmt.Errorf("it is without evidence for no known reason, or has some")

@@ -19,10 +19,10 @@ import (
 	"tallystick/internal/run/sandbox/runsc"
 )
 
-// A gvisorAttempt keeps gVisor running between jobs and starts a fresh
+// A gvisorPool keeps gVisor running between jobs and starts a fresh
 // process for each, as a user of its own. It starts with the first job. A
 // sandbox in which something could not be ended is thrown away.
-type gvisorAttempt struct {
+type gvisorPool struct {
 	options Options
 	base    *runfolder.Base
 	slots   chan struct{} // bounds the jobs at once
@@ -39,15 +39,15 @@ const defaultJobs = 2
 // firstUser is above every user that an image could know.
 const firstUser = 100000
 
-func newGvisorAttempt(o Options, base *runfolder.Base) *gvisorAttempt {
+func newGvisorPool(o Options, base *runfolder.Base) *gvisorPool {
 	if o.Jobs == 0 {
 		o.Jobs = defaultJobs
 	}
-	return &gvisorAttempt{options: o, base: base, slots: make(chan struct{}, o.Jobs),
+	return &gvisorPool{options: o, base: base, slots: make(chan struct{}, o.Jobs),
 		warm: map[int64]*warmGvisor{}, user: firstUser}
 }
 
-func (g *gvisorAttempt) close() error {
+func (g *gvisorPool) close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var errs []error
@@ -58,7 +58,7 @@ func (g *gvisorAttempt) close() error {
 	return errors.Join(errs...)
 }
 
-func (g *gvisorAttempt) run(ctx context.Context, stdin []byte, limits Limits) (Result, error) {
+func (g *gvisorPool) run(ctx context.Context, stdin []byte, limits Limits) (Result, error) {
 	select {
 	case g.slots <- struct{}{}:
 		defer func() { <-g.slots }()
@@ -85,7 +85,7 @@ func (g *gvisorAttempt) run(ctx context.Context, stdin []byte, limits Limits) (R
 
 // sandboxFor returns a running sandbox with this memory limit and a user that
 // no job had before.
-func (g *gvisorAttempt) sandboxFor(ctx context.Context, limits Limits) (*warmGvisor, uint32, error) {
+func (g *gvisorPool) sandboxFor(ctx context.Context, limits Limits) (*warmGvisor, uint32, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.user++
@@ -105,7 +105,7 @@ func (g *gvisorAttempt) sandboxFor(ctx context.Context, limits Limits) (*warmGvi
 	return w, g.user, nil
 }
 
-func (g *gvisorAttempt) discard(memory int64, w *warmGvisor) {
+func (g *gvisorPool) discard(memory int64, w *warmGvisor) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.warm[memory] == w {

@@ -14,8 +14,8 @@ import (
 	"tallystick/internal/record/refusal"
 )
 
-// An Attempt is all that a package is derived from.
-type Attempt struct {
+// A Source is all that a package is derived from.
+type Source struct {
 	Origin   string
 	TreeSize int64 // that the receipts are for
 
@@ -84,7 +84,7 @@ type dataSet struct {
 }
 
 // data reads it, nil if the class was not made of published data.
-func (a *Attempt) data() (*dataSet, error) {
+func (a *Source) data() (*dataSet, error) {
 	if a.Registration == nil {
 		return nil, nil
 	}
@@ -102,7 +102,7 @@ func (a *Attempt) data() (*dataSet, error) {
 
 // check refuses what does not belong together, so that nothing can be put in from
 // another attempt.
-func (a *Attempt) check() error {
+func (a *Source) check() error {
 	r := a.Registered
 	switch {
 	case digest.ContentOf(a.Registration) != r.Plan.RegistrationDigest:
@@ -135,7 +135,7 @@ func (a *Attempt) check() error {
 
 // redraws counts the verdicts of questions that had one before, in whatever
 // attempt: the ledger numbers the draws of a question.
-func (a *Attempt) redraws() (n int) {
+func (a *Source) redraws() (n int) {
 	for _, d := range a.Draws {
 		if d.Draw > 1 {
 			n++
@@ -145,7 +145,7 @@ func (a *Attempt) redraws() (n int) {
 }
 
 // disposed verifies what people signed about findings.
-func (a *Attempt) disposed() ([]audit.Disposed, error) {
+func (a *Source) disposed() ([]audit.Disposed, error) {
 	var out []audit.Disposed
 	for _, d := range a.Dispositions {
 		s, err := disposition.OfEntry(d.AuditDisposed)
@@ -161,7 +161,7 @@ func (a *Attempt) disposed() ([]audit.Disposed, error) {
 }
 
 // checkCounts compares the end with the records: as many of each outcome.
-func (a *Attempt) checkCounts() error {
+func (a *Source) checkCounts() error {
 	seen := map[evidence.Outcome]int{}
 	for _, rec := range a.Records {
 		seen[rec.Outcome]++
@@ -181,7 +181,7 @@ type task struct {
 }
 
 // tasks are all that were planned, in the order of the plan.
-func (a *Attempt) tasks() ([]task, error) {
+func (a *Source) tasks() ([]task, error) {
 	planned := a.Registered.Plan.Cases
 	if d := a.Registered.Plan.CasesDigest; d != nil {
 		data, err := a.Read(*d)

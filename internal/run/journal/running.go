@@ -9,9 +9,9 @@ import (
 	"tallystick/internal/record/refusal"
 )
 
-// A Case is the journal of one execution of a case while it runs. It is safe for
+// A Running is the journal of one execution of a case while it runs. It is safe for
 // concurrent use.
-type Case struct {
+type Running struct {
 	j *Journal
 	e Execution
 
@@ -23,10 +23,10 @@ type Case struct {
 
 // Case begins or resumes an execution. If an earlier process made calls in it,
 // that it is resumed is on disk before anything else happens.
-func (j *Journal) Case(e Execution) (*Case, error) {
+func (j *Journal) Case(e Execution) (*Running, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	c := &Case{j: j, e: e, left: slices.Clone(j.calls[e])}
+	c := &Running{j: j, e: e, left: slices.Clone(j.calls[e])}
 	if len(c.left) == 0 {
 		return c, nil
 	}
@@ -42,7 +42,7 @@ func (j *Journal) time() *evidence.Time {
 }
 
 // Resumed is how often the execution was begun again from its journal.
-func (c *Case) Resumed() int {
+func (c *Running) Resumed() int {
 	if c == nil {
 		return 0
 	}
@@ -52,7 +52,7 @@ func (c *Case) Resumed() int {
 }
 
 // Retries is how many tries of earlier processes came to nothing.
-func (c *Case) Retries() int {
+func (c *Running) Retries() int {
 	if c == nil {
 		return 0
 	}
@@ -62,13 +62,13 @@ func (c *Case) Retries() int {
 // A Call is one request of the execution, to be answered from the journal or to
 // be sent.
 type Call struct {
-	c *Case
+	c *Running
 	k *call
 }
 
 // Recall finds the request of an earlier process that this one repeats, nil if
 // there is none. Of equal requests the first gets the first.
-func (c *Case) Recall(p Payer, request digest.ID) *Call {
+func (c *Running) Recall(p Payer, request digest.ID) *Call {
 	c.j.mu.Lock()
 	defer c.j.mu.Unlock()
 	if c.differs != nil {
@@ -86,7 +86,7 @@ func (c *Case) Recall(p Payer, request digest.ID) *Call {
 // Call begins a request that no earlier process made. Nothing new is sent before
 // every request of the journal was made again: it is refused then, and the
 // execution is not the same any more.
-func (c *Case) Call(p Payer, request digest.ID) (*Call, error) {
+func (c *Running) Call(p Payer, request digest.ID) (*Call, error) {
 	c.j.mu.Lock()
 	defer c.j.mu.Unlock()
 	if err := c.equalled(p); err != nil {
@@ -97,14 +97,14 @@ func (c *Case) Call(p Payer, request digest.ID) (*Call, error) {
 
 // Settle says that a request of an earlier process need not be made again, since
 // what came of it is kept elsewhere: the verdict of a judge.
-func (c *Case) Settle(p Payer, request digest.ID) {
+func (c *Running) Settle(p Payer, request digest.ID) {
 	c.j.mu.Lock()
 	defer c.j.mu.Unlock()
 	c.left = slices.DeleteFunc(c.left, func(k *call) bool { return k.payer == p && k.request == request })
 }
 
 // Differs is why the execution is not the same any more, nil if it may be.
-func (c *Case) Differs() error {
+func (c *Running) Differs() error {
 	if c == nil {
 		return nil
 	}
@@ -115,7 +115,7 @@ func (c *Case) Differs() error {
 
 // Equalled refuses an execution that did not make every request of its journal
 // again: what came of it is not what the earlier process began.
-func (c *Case) Equalled(p Payer) error {
+func (c *Running) Equalled(p Payer) error {
 	if c == nil {
 		return nil
 	}
@@ -124,7 +124,7 @@ func (c *Case) Equalled(p Payer) error {
 	return c.equalled(p)
 }
 
-func (c *Case) equalled(p Payer) error {
+func (c *Running) equalled(p Payer) error {
 	if c.differs != nil {
 		return c.differs
 	}
@@ -140,7 +140,7 @@ func (c *Case) equalled(p Payer) error {
 // Ended says that the agent has come to its end, before anybody grades what it
 // did. An execution that an earlier process had brought as far must have the same
 // trajectory: whoever saw how it ended cannot have it end otherwise.
-func (c *Case) Ended(trajectory digest.ID) error {
+func (c *Running) Ended(trajectory digest.ID) error {
 	if c == nil {
 		return nil
 	}
@@ -162,12 +162,12 @@ func (c *Case) Ended(trajectory digest.ID) error {
 
 // PutAway says that what came of the execution is kept, so that it is not resumed.
 // One that paid for nothing leaves no line.
-func (c *Case) PutAway() error { return c.done("") }
+func (c *Running) PutAway() error { return c.done("") }
 
 // GiveUp says that the execution is not resumed any more, and why.
-func (c *Case) GiveUp(reason string) error { return c.done(reason) }
+func (c *Running) GiveUp(reason string) error { return c.done(reason) }
 
-func (c *Case) done(reason string) error {
+func (c *Running) done(reason string) error {
 	if c == nil {
 		return nil
 	}
@@ -180,7 +180,7 @@ func (c *Case) done(reason string) error {
 	return j.append(&Line{Kind: Done, Case: c.e.Case, Repeat: c.e.Repeat, Execution: c.e.Number, Reason: reason, At: j.time()})
 }
 
-func (c *Case) differing(format string, args ...any) error {
+func (c *Running) differing(format string, args ...any) error {
 	return refusal.Newf(refusal.JournalDiffers, "case %s, execution %d: "+format, append([]any{c.e.Case, c.e.Number}, args...)...).
 		WithHint("the case is started again as execution %d; what this one paid stays in the books", c.e.Number+1)
 }
@@ -214,7 +214,7 @@ func (k *Call) Reply() (canon.RawMessage, error) {
 
 // A Sent is one try of a call, whose intent is on disk.
 type Sent struct {
-	c      *Case
+	c      *Running
 	intent int
 }
 

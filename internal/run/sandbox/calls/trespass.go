@@ -23,7 +23,7 @@ import (
 	"tallystick/internal/run/sandbox/image"
 )
 
-// What an Attempt can be about.
+// What a Trespass can be about.
 const (
 	aboutNetwork     = "network"
 	aboutFile        = "file"
@@ -44,9 +44,9 @@ const (
 	Flood      Act = "flood"       // more calls, or more acts, than could be recorded
 )
 
-// An Attempt is something that a program tried and that it has no business
+// A Trespass is something that a program tried and that it has no business
 // doing. It was denied, or answered inside the sandbox.
-type Attempt struct {
+type Trespass struct {
 	What   string // network, file, environment, process, kernel
 	Detail string // the call and its subject, escaped, at most 200 bytes
 	Act    Act    // of an agent: "" if it is worth a note and is not a violation
@@ -60,7 +60,7 @@ type Log struct {
 	agent *agentRules // for an agent, which may do much that a rubric may not
 
 	mu    sync.Mutex
-	list  []Attempt
+	list  []Trespass
 	acts  int // how many of them are acts
 	notes int // and how many are not
 }
@@ -83,7 +83,7 @@ func AgentLog(hidden, shown []string) *Log {
 }
 
 const (
-	maxAttempts    = 100 // of acts, and of others: neither can crowd the other out
+	maxTrespasses  = 100 // of acts, and of others: neither can crowd the other out
 	maxDetailBytes = 200
 )
 
@@ -100,7 +100,7 @@ func (l *Log) act(act Act, what, format string, args ...any) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at := Attempt{What: what, Detail: detail, Act: act}
+	at := Trespass{What: what, Detail: detail, Act: act}
 	if slices.Contains(l.list, at) {
 		return
 	}
@@ -109,10 +109,10 @@ func (l *Log) act(act Act, what, format string, args ...any) {
 		count = &l.acts
 	}
 	switch *count++; {
-	case *count <= maxAttempts:
+	case *count <= maxTrespasses:
 		l.list = append(l.list, at)
-	case *count == maxAttempts+1 && act != "":
-		l.list = append(l.list, Attempt{aboutKernel, fmt.Sprintf("more than %d different acts", maxAttempts), Flood})
+	case *count == maxTrespasses+1 && act != "":
+		l.list = append(l.list, Trespass{aboutKernel, fmt.Sprintf("more than %d different acts", maxTrespasses), Flood})
 	}
 }
 
@@ -120,7 +120,7 @@ func (l *Log) act(act Act, what, format string, args ...any) {
 func valid(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
 
 // Attempts lists what was tried so far.
-func (l *Log) Attempts() []Attempt {
+func (l *Log) Attempts() []Trespass {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.list)
