@@ -9,6 +9,7 @@ import (
 
 	"tallystick/internal/read/answer"
 	"tallystick/internal/read/dossier"
+	"tallystick/internal/read/history"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/share/outgoing"
 )
@@ -46,13 +47,15 @@ func runProve(_ context.Context, env *Env, o proveOptions) error {
 	if err != nil {
 		return err
 	}
-	var c *dossier.Case
+	var c *history.Case
 	if caseID != "" {
-		if c, err = p.FindCase(dossier.CaseQuery{Case: caseID, Attempt: id}); err != nil {
+		found, err := p.FindCase(dossier.CaseQuery{Case: caseID, Attempt: id})
+		if err != nil {
 			return err
 		}
+		c = found.Case
 	}
-	data, w, err := outgoing.ProveAttempt(attempt, c)
+	data, w, err := outgoing.ProveAttempt(attempt.Public(), c)
 	if err != nil {
 		return err
 	}

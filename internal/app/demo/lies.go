@@ -189,7 +189,7 @@ func proofWithoutRegistration(d *demo, _ string) error {
 	if err != nil {
 		return err
 	}
-	data, _, err := outgoing.ProveAttempt(c.Dossier(), c)
+	data, _, err := outgoing.ProveAttempt(c.Dossier().Public(), c.Case)
 	if err != nil {
 		return err
 	}

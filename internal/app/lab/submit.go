@@ -76,7 +76,7 @@ func Submit(c *dossier.Corpus, o SubmitOptions) (*Submitted, error) {
 	if err != nil {
 		return nil, err
 	}
-	from, receipts, err := outgoing.Submission(a, o.since())
+	from, receipts, err := outgoing.Submission(a.Public(), o.since())
 	if err != nil {
 		return nil, c.Refused(err)
 	}

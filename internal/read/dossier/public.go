@@ -2,13 +2,17 @@ package dossier
 
 import (
 	"iter"
+	"slices"
 	"strings"
+	"sync"
 
 	"tallystick/internal/read/bundle"
 	"tallystick/internal/read/dossier/withheld"
 	"tallystick/internal/read/history"
+	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/grade"
 	"tallystick/internal/run/trajectory"
 )
@@ -19,19 +23,91 @@ import (
 // evidence whose digests were checked; that of a [Whole] was all read before.
 type Public struct {
 	*history.Attempt
-	d *Dossier
+	d      *Dossier
+	hidden func() (map[digest.Content]string, error) // pieces that do not leave, and a case that names each
 }
 
 // Public is the attempt as it may leave the workspace.
-func (d *Dossier) Public() *Public { return &Public{d.Attempt, d} }
+func (d *Dossier) Public() *Public { return &Public{d.Attempt, d, sync.OnceValues(d.hiddenPieces)} }
 
 // History is that of the ledger which the attempt is from.
 func (p *Public) History() *history.History { return p.d.r.History }
+
+// Entries is [Dossier.Entries].
+func (p *Public) Entries() []int64 { return p.d.Entries() }
+
+// TreeSize is that of the tree in which entries up to index are proved.
+func (p *Public) TreeSize(index int64) int64 {
+	head, _ := p.d.r.BestCheckpoint(p.d.r.verified, index)
+	return head.Size
+}
 
 // Prove is [Reading.Prove]. Entries are proved as they are: one of a held-out case
 // without a score repeats what the agent printed, see [PublicCase.MayProve].
 func (p *Public) Prove(indexes ...int64) (map[int64]Proof, string, error) {
 	return p.d.r.Prove(indexes...)
+}
+
+// EntriesAgain is [Reading.Entries].
+func (p *Public) EntriesAgain(indexes ...int64) (map[int64]Entry, error) {
+	return p.d.r.Entries(indexes...)
+}
+
+// Withholds reports whether a planned case does not leave, whether it ran or not.
+func (p *Public) Withholds(c *history.Case) bool {
+	return !p.d.r.ask.ShowHeldOut && p.d.Case(c).IsHeldOut()
+}
+
+// Piece returns a piece of evidence if it is what its name says. One that a held-out
+// case names is refused, also if another case names it.
+func (p *Public) Piece(name digest.Content) ([]byte, error) {
+	hidden, err := p.hidden()
+	if err != nil {
+		return nil, err
+	}
+	if id, ok := hidden[name]; ok {
+		return nil, HeldOut(id)
+	}
+	return p.d.r.Piece(name)
+}
+
+// hiddenPieces lists what the records of held-out cases and their indexes name.
+func (d *Dossier) hiddenPieces() (map[digest.Content]string, error) {
+	pieces := make(map[digest.Content]string)
+	for c := range d.Cases() {
+		if d.r.ask.ShowHeldOut || c.Index < 0 || len(c.Evidence) == 0 || !c.IsHeldOut() {
+			continue
+		}
+		files, err := c.Files()
+		if err != nil {
+			return nil, err // nobody knows what else belongs to it
+		}
+		for _, name := range slices.Concat(c.Evidence, files.All()) {
+			pieces[name] = c.ID
+		}
+	}
+	return pieces, nil
+}
+
+// Registration is what the attempt was planned with, in canonical JSON: as it was kept
+// for a submission, or as the class has it if that did not change.
+func (p *Public) Registration() ([]byte, error) {
+	if data, ok := p.d.r.Content(p.Plan.RegistrationDigest); ok {
+		return data, nil
+	}
+	v, err := p.d.r.Bench(p.Class)
+	if err != nil {
+		return nil, err
+	}
+	data, err := canon.Marshal(v.Registration())
+	if err != nil {
+		return nil, err
+	}
+	if got := digest.ContentOf(data); got != p.Plan.RegistrationDigest {
+		return nil, refusal.Newf(refusal.NotFound, "class %s: the registration is %s now, the attempt was planned with %s", p.Class, got, p.Plan.RegistrationDigest).
+			WithHint("check out the bench as it was when the attempt was registered")
+	}
+	return data, nil
 }
 
 // Case gives a case of the attempt as it may leave the workspace.

@@ -9,6 +9,7 @@ package outgoing
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"iter"
 	"path"
@@ -52,7 +53,16 @@ func Draft(ctx context.Context, open func() (*dossier.Place, error), ask DraftAs
 	if err != nil {
 		return nil, "", err
 	}
-	out, err := Attested(a.Public(), "")
+	whole, err := a.ReadAll()
+	if err != nil {
+		return nil, "", err
+	}
+	for c := range whole.Cases() {
+		if err := whole.Missing(c.Case); c.Index >= 0 && err != nil {
+			return nil, "", fmt.Errorf("case %s: %w", c.ID, err)
+		}
+	}
+	out, err := Attested(whole.Public(), "")
 	if err != nil {
 		return nil, "", err
 	}

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+
 	"tallystick/internal/read/dossier"
+	"tallystick/internal/read/history"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
@@ -78,8 +80,9 @@ type WrittenProof struct {
 // ProveAttempt makes one file that proves to anybody, offline, how an attempt or
 // one case of it ended: the receipts of its record, of its registration, and of
 // the newest registration of the class, which tells how many attempts there were.
-// It needs [dossier.Ask].Prove. Without a case it proves the attempt.
-func ProveAttempt(a *dossier.Dossier, c *dossier.Case) ([]byte, *WrittenProof, error) {
+// It needs [dossier.Ask].Prove. Without a case it proves the attempt. The record of a
+// held-out case is proved as it is: docs/formats/withheld.md.
+func ProveAttempt(a *dossier.Public, c *history.Case) ([]byte, *WrittenProof, error) {
 	w := &WrittenProof{Attempt: a.ID}
 	switch {
 	case c != nil:
@@ -91,7 +94,7 @@ func ProveAttempt(a *dossier.Dossier, c *dossier.Case) ([]byte, *WrittenProof, e
 			WithHint("finish it with \"tally run %s --target %s --resume\", or prove one case: %s:CASE", a.Class, a.Target, a.ID)
 	}
 	newest := a.Index
-	for _, other := range a.Reading().History.Attempts {
+	for _, other := range a.History().Attempts {
 		if other.Class == a.Class {
 			newest = max(newest, other.Index)
 		}
@@ -100,7 +103,7 @@ func ProveAttempt(a *dossier.Dossier, c *dossier.Case) ([]byte, *WrittenProof, e
 	if newest != a.Index {
 		order = append(order, newest)
 	}
-	proofs, key, err := a.Reading().Prove(order...)
+	proofs, key, err := a.Prove(order...)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -5,8 +5,6 @@ import (
 
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
-	"tallystick/internal/record/canon"
-	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/refusal"
@@ -15,7 +13,7 @@ import (
 
 // Submission gathers what a package of an attempt is derived from, and the
 // receipts of it. It needs [dossier.Ask].Prove. What the target is, the caller adds.
-func Submission(a *dossier.Dossier, since Since) (*submission.Source, *submission.Receipts, error) {
+func Submission(a *dossier.Public, since Since) (*submission.Source, *submission.Receipts, error) {
 	if a.Finished == nil {
 		return nil, nil, refusal.Newf(refusal.NotSubmittable, "attempt %s has not finished", a.ID).
 			WithHint(`finish it with "tally run %s --target %s --resume"`, a.Class, a.Target)
@@ -29,19 +27,22 @@ func Submission(a *dossier.Dossier, since Since) (*submission.Source, *submissio
 			return nil, nil, heldOutSubmission(a.ID, c.ID)
 		}
 	}
-	s.Registration, err = registrationOf(a)
+	s.Registration, err = a.Registration()
 	return s, receipts, err
 }
 
 // Audited is what [Submission] gathers, for an audit: also of an attempt
-// that has not finished, that has held-out cases, which are then not shown, or
-// whose registration has changed since.
+// that has not finished, that has held-out cases, or whose registration has changed
+// since. The audit stays here and reads held-out cases too, of which it then tells
+// only what became of them: see [submission.Source].Withheld.
 func Audited(a *dossier.Dossier) (*submission.Source, error) {
-	s, _, err := gather(a, SinceNothing)
+	public := a.Public()
+	s, _, err := gather(public, SinceNothing)
 	if err != nil {
 		return nil, err
 	}
-	if s.Registration, err = registrationOf(a); err != nil {
+	s.Read = a.Reading().Piece
+	if s.Registration, err = public.Registration(); err != nil {
 		a.Reading().Note("the registration of attempt %s is not at hand (%v); the audit is not complete", a.ID, err)
 		s.Registration = nil
 	}
@@ -67,17 +68,16 @@ const (
 )
 
 // gather reads the entries of an attempt, with receipts.
-func gather(a *dossier.Dossier, since Since) (*submission.Source, *submission.Receipts, error) {
-	r := a.Reading()
+func gather(a *dossier.Public, since Since) (*submission.Source, *submission.Receipts, error) {
 	indexes := a.Entries()
-	head, _ := r.BestCheckpoint(r.Verified(), slices.Max(indexes))
-	rest, shown, err := entriesSince(a, indexes, head.Size, since)
+	size := a.TreeSize(slices.Max(indexes))
+	rest, shown, err := entriesSince(a, indexes, size, since)
 	if err != nil {
 		return nil, nil, err
 	}
 	indexes = append(indexes, rest...)
 	slices.Sort(indexes)
-	proofs, _, err := r.Prove(indexes...)
+	proofs, _, err := a.Prove(indexes...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -90,22 +90,14 @@ func gather(a *dossier.Dossier, since Since) (*submission.Source, *submission.Re
 		entries = append(entries, submission.Entry{Entry: envelope, Index: i, Body: body, Receipt: wholeReceipt(proofs[i])})
 	}
 	s, out := submission.Gather(a.ID, a.Class, entries)
-	s.Origin, s.TreeSize, s.Exact, s.Whole, s.Read = r.History.Origin, head.Size, shown >= untilRegistration, shown == everything, r.Piece
+	s.Origin, s.TreeSize, s.Exact, s.Whole, s.Read = a.History().Origin, size, shown >= untilRegistration, shown == everything, a.Piece
 	s.Level = min(a.Level, history.Signed).String() // more than that a package does not prove
-	withholdTasks(a, s)
-	return s, out, nil
-}
-
-// withholdTasks notes which tasks are held out and not to be shown.
-func withholdTasks(a *dossier.Dossier, s *submission.Source) {
-	if a.Reading().ShowsHeldOut() {
-		return
-	}
 	for c := range a.Cases() {
-		if c.IsHeldOut() {
+		if a.Withholds(c) {
 			s.Withheld[c.ID] = true
 		}
 	}
+	return s, out, nil
 }
 
 // How much of a tree is shown: what is told, all from the registration on, all.
@@ -119,7 +111,7 @@ const (
 
 // entriesSince lists the other entries of a tree that are shown: all of them, those from
 // the registration on, or none.
-func entriesSince(a *dossier.Dossier, have []int64, size int64, since Since) (rest []int64, shown extent, err error) {
+func entriesSince(a *dossier.Public, have []int64, size int64, since Since) (rest []int64, shown extent, err error) {
 	if since == SinceAll {
 		if rest, ok, err := others(a, have, 0, size, since); ok || err != nil {
 			return rest, everything, err
@@ -134,7 +126,7 @@ func entriesSince(a *dossier.Dossier, have []int64, size int64, since Since) (re
 
 // others lists the entries of a stretch of the tree that are not among those that
 // are there, and reports whether all of them may be shown.
-func others(a *dossier.Dossier, have []int64, from, size int64, since Since) (rest []int64, ok bool, err error) {
+func others(a *dossier.Public, have []int64, from, size int64, since Since) (rest []int64, ok bool, err error) {
 	known := map[int64]bool{}
 	for _, i := range have {
 		known[i] = true
@@ -147,7 +139,7 @@ func others(a *dossier.Dossier, have []int64, from, size int64, since Since) (re
 	if since == SinceNothing || len(rest) > maxRest {
 		return nil, false, nil
 	}
-	entries, err := a.Reading().Entries(rest...)
+	entries, err := a.EntriesAgain(rest...)
 	if err != nil {
 		return nil, false, err
 	}
@@ -156,7 +148,7 @@ func others(a *dossier.Dossier, have []int64, from, size int64, since Since) (re
 		if err != nil {
 			return nil, false, err
 		}
-		if len(e.Raw) > maxRestEntry || since == SinceOwn && !ofClass(a.Reading().History, body, a.Class) {
+		if len(e.Raw) > maxRestEntry || since == SinceOwn && !ofClass(a.History(), body, a.Class) {
 			return nil, false, nil
 		}
 	}
@@ -212,26 +204,4 @@ func wholeReceipt(p dossier.Proof) *ledger.Receipt {
 func heldOutSubmission(attempt, id string) error {
 	return refusal.Newf(refusal.NotSubmittable, "attempt %s: case %s is held out, and a package shows question and answer", attempt, id).
 		WithHint("ask for it with --show-held-out, if it may leave the workspace")
-}
-
-// registrationOf is the registration that an attempt was planned with, in
-// canonical JSON.
-func registrationOf(a *dossier.Dossier) ([]byte, error) {
-	r := a.Reading()
-	if data, ok := r.Content(a.Plan.RegistrationDigest); ok {
-		return data, nil // of an attempt that was recorded for a submission
-	}
-	v, err := r.Bench(a.Class)
-	if err != nil {
-		return nil, err
-	}
-	data, err := canon.Marshal(v.Registration())
-	if err != nil {
-		return nil, err
-	}
-	if got := digest.ContentOf(data); got != a.Plan.RegistrationDigest {
-		return nil, refusal.Newf(refusal.NotFound, "class %s: the registration is %s now, the attempt was planned with %s", a.Class, got, a.Plan.RegistrationDigest).
-			WithHint("check out the bench as it was when the attempt was registered")
-	}
-	return data, nil
 }
