@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"iter"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,7 +14,6 @@ import (
 	"tallystick/internal/record/seal"
 	"tallystick/internal/share/attest/claim"
 	"tallystick/internal/share/export"
-	"tallystick/internal/share/otel"
 	"tallystick/internal/share/outgoing"
 )
 
@@ -200,13 +198,11 @@ func exportSpans(env *Env, o exportOptions) error {
 		return err
 	}
 	answer := &exportAnswer{Attempt: a.ID, Level: a.Level.String(), Format: o.format, File: o.out}
-	doc, err := otel.Export(otel.Attempt{ID: a.ID, Class: a.Class, Target: a.Target, Level: a.Level.String(), Version: a.Harness()}, counted(outgoing.Spans(a.Public(), o.glob), &answer.Cases))
+	doc, cases, err := outgoing.Spans(a.Public(), o.glob)
 	if err != nil {
 		return err
 	}
-	if answer.Cases == 0 {
-		return outgoing.NoCase(a.ID, o.glob)
-	}
+	answer.Cases = cases
 	return writeExport(env, o, answer, []export.File{{Name: "spans.json", Data: doc}})
 }
 
@@ -229,18 +225,6 @@ type rawJSON []byte
 
 // MarshalJSON gives the document as it is.
 func (r rawJSON) MarshalJSON() ([]byte, error) { return r, nil }
-
-// counted counts what passes by.
-func counted(cases iter.Seq2[otel.Case, error], n *int) iter.Seq2[otel.Case, error] {
-	return func(yield func(otel.Case, error) bool) {
-		for c, err := range cases {
-			*n++
-			if !yield(c, err) {
-				return
-			}
-		}
-	}
-}
 
 func (a *exportAnswer) print(out io.Writer) {
 	fmt.Fprintf(out, "%s: %d cases of %s (%s) as %s, %d bytes", plain.Line(a.File), a.Cases, plain.Line(a.Attempt), a.Level, a.Format, a.Bytes)

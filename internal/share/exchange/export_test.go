@@ -106,15 +106,15 @@ func run(t testing.TB, api wire.API) session.Result {
 	return s.Complete(long, false)
 }
 
-func one(c otel.Case) iter.Seq2[otel.Case, error] {
-	return func(yield func(otel.Case, error) bool) { yield(c, nil) }
+func one(c otel.Trace) iter.Seq2[otel.Trace, error] {
+	return func(yield func(otel.Trace, error) bool) { yield(c, nil) }
 }
 
-var attempt = otel.Attempt{ID: "chat.default.1", Class: "chat", Target: "default", Level: "scratch", Version: "v0"}
+var attempt = otel.Run{ID: "chat.default.1", Class: "chat", Target: "default", Level: "scratch", Version: "v0"}
 
-func caseOf(r session.Result) otel.Case {
+func caseOf(r session.Result) otel.Trace {
 	score := 0.5
-	return otel.Case{ID: "a", Repeat: 1, Execution: 1, Started: time.Date(2026, 5, 1, 9, 0, 0, 0, time.UTC), Took: time.Second, Trajectory: r.Verified,
+	return otel.Trace{ID: "a", Repeat: 1, Execution: 1, Started: time.Date(2026, 5, 1, 9, 0, 0, 0, time.UTC), Took: time.Second, Trajectory: r.Verified,
 		Content: func(d digest.Content) ([]byte, bool) { text, ok := r.Contents[d]; return text, ok },
 		Outcome: "failed", Score: &score, Reason: "grade.mismatch",
 		Checks: []grade.Detail{{Check: "total", Grader: grade.Exact, Outcome: grade.Mismatch, Score: &score, Why: "found 1, expected 2"}, {Grader: grade.ByJudge, Outcome: grade.Unscored, Why: "no judge"}}}
@@ -253,7 +253,7 @@ func TestEveryEventOfATrajectoryIsExported(t *testing.T) {
 }
 
 func TestACaseThatWasNotRunIsExportedAsSuch(t *testing.T) {
-	doc, err := otel.Export(attempt, one(otel.Case{ID: "b", Repeat: 1, Started: time.Unix(5, 0), Outcome: "not_run"}))
+	doc, err := otel.Export(attempt, one(otel.Trace{ID: "b", Repeat: 1, Started: time.Unix(5, 0), Outcome: "not_run"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +281,7 @@ func TestAFailedRunAndALostTextShow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	doc, err := otel.Export(attempt, one(otel.Case{ID: "c", Trajectory: l.Verified(), Outcome: "errored", Started: time.Unix(5, 0)}))
+	doc, err := otel.Export(attempt, one(otel.Trace{ID: "c", Trajectory: l.Verified(), Outcome: "errored", Started: time.Unix(5, 0)}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +322,7 @@ func TestEveryTypeOfEventShows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		doc, err := otel.Export(attempt, one(otel.Case{ID: "c", Trajectory: v, Outcome: "passed", Started: time.Unix(5, 0)}))
+		doc, err := otel.Export(attempt, one(otel.Trace{ID: "c", Trajectory: v, Outcome: "passed", Started: time.Unix(5, 0)}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -342,8 +342,8 @@ func TestEveryTypeOfEventShows(t *testing.T) {
 
 func TestAnErrorOfTheEvidenceIsNoShorterExport(t *testing.T) {
 	lost := refusal.Newf(refusal.NotFound, "the evidence is gone")
-	_, err := otel.Export(attempt, func(yield func(otel.Case, error) bool) {
-		_ = yield(otel.Case{ID: "a", Outcome: "passed"}, nil) && yield(otel.Case{}, lost)
+	_, err := otel.Export(attempt, func(yield func(otel.Trace, error) bool) {
+		_ = yield(otel.Trace{ID: "a", Outcome: "passed"}, nil) && yield(otel.Trace{}, lost)
 	})
 	if !refusal.Is(err, refusal.NotFound) {
 		t.Errorf("got %v", err)

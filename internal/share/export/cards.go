@@ -19,12 +19,12 @@ type Hub struct {
 }
 
 var hfFormat = Format{Name: "hf", Is: "Hugging Face .eval_results, and snippets for the cards of model and dataset", Files: "`.eval_results/<attempt>.yaml`, `model-card.md`, `dataset-card.md`", Folder: true,
-	Write: func(a *Attempt, h Hub) ([]File, error) { return HuggingFace(a, h), nil }}
+	Write: func(a *Facts, h Hub) ([]File, error) { return HuggingFace(a, h), nil }}
 
 // HuggingFace writes the .eval_results file of a model repository and snippets for
 // its card and for the dataset's. The Hub shows such a result as reported: its own
 // badge is for runs on its own machines. The receipt is what proves it.
-func HuggingFace(a *Attempt, h Hub) []File {
+func HuggingFace(a *Facts, h Hub) []File {
 	dataset, task := h.Dataset, h.Task
 	if dataset == "" {
 		dataset = a.Class
@@ -61,7 +61,7 @@ func quoted(s string) string {
 }
 
 // sentence says in one line what was measured and how well it is vouched for.
-func (a *Attempt) sentence() string {
+func (a *Facts) sentence() string {
 	t := a.Totals()
 	said := fmt.Sprintf("solve rate: %d of %d cases of %s, attempt %d of %d, level %s, bench %s, ledger %s", t.Passed, t.Total, a.Class, a.Number, a.Of, a.Level, a.Bench, a.Origin)
 	for _, q := range a.Qualifications {
@@ -72,7 +72,7 @@ func (a *Attempt) sentence() string {
 
 // card is a part of a model's or a dataset's card. What others wrote is in code
 // spans, in which Markdown does nothing.
-func (a *Attempt) card(title, dataset string) string {
+func (a *Facts) card(title, dataset string) string {
 	t := a.Totals()
 	low, high := wilson(t.Passed, t.Total)
 	var b strings.Builder
@@ -121,10 +121,10 @@ func wilson(k, n int) (low, high float64) {
 }
 
 var cycloneDXFormat = Format{Name: "cyclonedx", Is: "a bill of materials with the model's metrics", Files: "a bill of materials, CycloneDX 1.6",
-	Write: func(a *Attempt, _ Hub) ([]File, error) { return CycloneDX(a) }}
+	Write: func(a *Facts, _ Hub) ([]File, error) { return CycloneDX(a) }}
 
 // CycloneDX writes a bill of materials with the model and how it performed.
-func CycloneDX(a *Attempt) ([]File, error) {
+func CycloneDX(a *Facts) ([]File, error) {
 	t := a.Totals()
 	low, high := wilson(t.Passed, t.Total)
 	metrics := []any{map[string]any{"type": "solve_rate", "value": decimal(t.SolveRate), "slice": a.Class,
@@ -162,7 +162,7 @@ var croissantFormat = Format{Name: "croissant", Is: "Croissant Tasks", Files: "C
 
 // Croissant writes the attempt in the vocabulary of Croissant Tasks: the bench is a
 // problem, the target solves it, the attempt evaluates the solution.
-func Croissant(a *Attempt, h Hub) ([]File, error) {
+func Croissant(a *Facts, h Hub) ([]File, error) {
 	t := a.Totals()
 	base := "urn:tallystick:" + hexOf(a.Registration)
 	result := func(metric string, value float64) map[string]any {
@@ -200,7 +200,7 @@ type Label struct {
 }
 
 // LabelOf is the badge of an attempt.
-func LabelOf(a *Attempt) Label {
+func LabelOf(a *Facts) Label {
 	t := a.Totals()
 	value := fmt.Sprintf("%d of %d solved, %s", t.Passed, t.Total, a.Level)
 	if len(a.Qualifications) > 0 {
@@ -210,7 +210,7 @@ func LabelOf(a *Attempt) Label {
 }
 
 var badgeFormat = Format{Name: "badge", Is: "an SVG; ATTEMPT may also be a result file, whose badge says that it was imported, not observed", Files: "an SVG",
-	Write: func(a *Attempt, _ Hub) ([]File, error) { return Badge(LabelOf(a)), nil }}
+	Write: func(a *Facts, _ Hub) ([]File, error) { return Badge(LabelOf(a)), nil }}
 
 // Badge draws a label as SVG. Everything in it is escaped text: it loads nothing
 // and runs nothing.

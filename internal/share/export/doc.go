@@ -1,11 +1,11 @@
 // Package export writes an attempt in other people's formats: Every Eval Ever,
 // Hugging Face, in-toto, CycloneDX, Croissant, Inspect and an SVG badge.
 //
-// All of them take one [Attempt], which package outgoing fills in from a verified
+// All of them take one [Facts], which package outgoing fills in from a verified
 // ledger and whole evidence, and give bytes: the same attempt, the same bytes. None
 // of them is signed here; what proves the numbers is the receipt that they carry.
 //
-// [Attempt.Withhold] takes inputs and answers out and leaves salted digests, so that
+// [Facts.Withhold] takes inputs and answers out and leaves salted digests, so that
 // scores and totals stay checkable while the texts are shown to those who may see
 // them.
 package export
@@ -33,7 +33,7 @@ type Format struct {
 
 	// Write writes the attempt. Nil if another package does: otel, attest and
 	// browser/report.
-	Write func(*Attempt, Hub) ([]File, error)
+	Write func(*Facts, Hub) ([]File, error)
 }
 
 // formats are the formats in the order of help. A new one is a file with its row,

@@ -11,12 +11,12 @@ import (
 const eeeVersion = "0.3.0"
 
 var eeeFormat = Format{Name: "eee", Is: "Every Eval Ever 0.3.0, with samples",
-	Files: "Every Eval Ever 0.3.0: `data/<class>/<developer>/<model>/<uuid>.json` and its `_samples.jsonl`", ImportsAgain: true, Folder: true, Write: func(a *Attempt, _ Hub) ([]File, error) { return EveryEvalEver(a) }}
+	Files: "Every Eval Ever 0.3.0: `data/<class>/<developer>/<model>/<uuid>.json` and its `_samples.jsonl`", ImportsAgain: true, Folder: true, Write: func(a *Facts, _ Hub) ([]File, error) { return EveryEvalEver(a) }}
 
 // EveryEvalEver writes the aggregate and the samples of Every Eval Ever. A case
 // without a score has no row: the format has no place for one, and zero would be a
 // lie. How many there are stands beside the score.
-func EveryEvalEver(a *Attempt) ([]File, error) {
+func EveryEvalEver(a *Facts) ([]File, error) {
 	base := a.eeeName()
 	id := a.Class + "/" + a.model() + "/" + a.moment()
 	var rows []byte
@@ -43,7 +43,7 @@ func EveryEvalEver(a *Attempt) ([]File, error) {
 
 // eeeName is where the project keeps a result: by benchmark, developer and model,
 // under a UUID, which here follows from the attempt's registration.
-func (a *Attempt) eeeName() string {
+func (a *Facts) eeeName() string {
 	developer, model, ok := strings.Cut(a.model(), "/")
 	if !ok {
 		developer, model = "unknown", a.model()
@@ -62,7 +62,7 @@ func filled(s string) string {
 }
 
 // model is the model's name, or that of the target if several or none were called.
-func (a *Attempt) model() string {
+func (a *Facts) model() string {
 	if len(a.Models) == 1 {
 		return a.Models[0]
 	}
@@ -70,7 +70,7 @@ func (a *Attempt) model() string {
 }
 
 // moment is the end of the attempt in seconds since 1970.
-func (a *Attempt) moment() string {
+func (a *Facts) moment() string {
 	at := a.Ended
 	if at.IsZero() {
 		at = a.Started
@@ -80,7 +80,7 @@ func (a *Attempt) moment() string {
 
 // proof is what says where the proof is; every format that has room for words has
 // these.
-func (a *Attempt) proof() map[string]string {
+func (a *Facts) proof() map[string]string {
 	out := map[string]string{
 		"attempt": a.ID, "ledger": a.Origin, "level": a.Level, "number": strconv.Itoa(a.Number) + " of " + strconv.Itoa(a.Of),
 		"bench": a.Bench, "receipt": a.Receipt, "receipt_key": a.Key,
@@ -97,7 +97,7 @@ func (a *Attempt) proof() map[string]string {
 	return out
 }
 
-func (a *Attempt) eeeAggregate(id string) map[string]any {
+func (a *Facts) eeeAggregate(id string) map[string]any {
 	t := a.Totals()
 	results := []any{}
 	if t.Mean != nil {
@@ -123,7 +123,7 @@ func orUnknown(s string) string {
 	return s
 }
 
-func (a *Attempt) eeeResult(name, metric string, value float64, scored int) map[string]any {
+func (a *Facts) eeeResult(name, metric string, value float64, scored int) map[string]any {
 	t := a.Totals()
 	details := map[string]any{"score": value, "details": map[string]string{
 		"total": strconv.Itoa(t.Total), "passed": strconv.Itoa(t.Passed), "failed": strconv.Itoa(t.Failed), "errors": strconv.Itoa(t.Errors),
@@ -139,7 +139,7 @@ func (a *Attempt) eeeResult(name, metric string, value float64, scored int) map[
 	}
 }
 
-func (a *Attempt) eeeRow(s *Sample, id string) map[string]any {
+func (a *Facts) eeeRow(s *Sample, id string) map[string]any {
 	metadata := map[string]string{"outcome": s.Outcome, "case_digest": s.Digest, "repeat": strconv.Itoa(s.Repeat)}
 	sum := sha256.Sum256([]byte(s.Input + s.Expected))
 	return map[string]any{

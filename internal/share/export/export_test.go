@@ -26,9 +26,9 @@ import (
 func number(f float64) *float64 { return &f }
 
 // attempt has a case of every kind, and texts that try to break out of formats.
-func attempt(repeat int) *Attempt {
+func attempt(repeat int) *Facts {
 	began := time.Date(2026, 5, 12, 9, 30, 0, 0, time.UTC)
-	a := &Attempt{ID: "repo-fix.agent.2", Class: "repo-fix", Target: "agent", Origin: "example.com/evals", Level: "signed", Mode: "replay", Number: 2, Of: 3,
+	a := &Facts{ID: "repo-fix.agent.2", Class: "repo-fix", Target: "agent", Origin: "example.com/evals", Level: "signed", Mode: "replay", Number: 2, Of: 3,
 		Repeat: repeat, Started: began, Ended: began.Add(time.Minute), Finished: true, Version: "1.2", Models: []string{"acme/tiny"}, Bench: "sha256:" + strings.Repeat("1", 64),
 		Registration: "sha256:" + strings.Repeat("2", 64), Receipt: "c2sp.org/tlog-proof@v1\n…", Key: "example.com/evals+00000000+AAAA"}
 	for r := 1; r <= repeat; r++ {
@@ -181,11 +181,11 @@ func unpacked(t *testing.T, f File) []byte {
 }
 
 // writers are the formats that this package writes.
-func writers() map[string]func(*Attempt) ([]File, error) {
-	m := map[string]func(*Attempt) ([]File, error){}
+func writers() map[string]func(*Facts) ([]File, error) {
+	m := map[string]func(*Facts) ([]File, error){}
 	for _, f := range Formats() {
 		if f.Write != nil {
-			m[f.Name] = func(a *Attempt) ([]File, error) { return f.Write(a, Hub{Dataset: "org/name"}) }
+			m[f.Name] = func(a *Facts) ([]File, error) { return f.Write(a, Hub{Dataset: "org/name"}) }
 		}
 	}
 	return m

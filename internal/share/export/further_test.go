@@ -57,7 +57,7 @@ func TestAFurtherFormatIsOneFileAndOneRow(t *testing.T) {
 	}
 	before := formats
 	formats = append(slices.Clone(formats), &Format{Name: "haiku", Is: "three lines", Files: "`haiku.txt`", Folder: true,
-		Write: func(a *Attempt, _ Hub) ([]File, error) { return []File{{Name: "haiku.txt", Data: []byte(a.ID)}}, nil }})
+		Write: func(a *Facts, _ Hub) ([]File, error) { return []File{{Name: "haiku.txt", Data: []byte(a.ID)}}, nil }})
 	t.Cleanup(func() { formats = before })
 
 	if err := asked.Validate(); err != nil {

@@ -16,12 +16,12 @@ const (
 )
 
 var inspectFormat = Format{Name: "inspect", Is: "a log that Inspect View opens", Files: "an Inspect log (`.eval`)", ImportsAgain: true, NeedsOut: true,
-	Write: func(a *Attempt, _ Hub) ([]File, error) { return Inspect(a) }}
+	Write: func(a *Facts, _ Hub) ([]File, error) { return Inspect(a) }}
 
 // Inspect writes a log that Inspect View opens: what was asked, what was answered
 // and how it was scored. It does not hold every event; the trajectory stays with
 // the evidence. A case without a score has none here either.
-func Inspect(a *Attempt) ([]File, error) {
+func Inspect(a *Facts) ([]File, error) {
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
 	put := func(name string, v any) error {
@@ -74,7 +74,7 @@ func iso(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000+00:00")
 }
 
-func (a *Attempt) inspectSpec() map[string]any {
+func (a *Facts) inspectSpec() map[string]any {
 	var ids []string
 	seen := map[string]bool{}
 	for _, s := range a.Samples {
@@ -96,7 +96,7 @@ func (a *Attempt) inspectSpec() map[string]any {
 	}
 }
 
-func (a *Attempt) inspectHeader(spec, plan map[string]any) map[string]any {
+func (a *Facts) inspectHeader(spec, plan map[string]any) map[string]any {
 	status := "success"
 	if !a.Finished {
 		status = "started"
@@ -125,7 +125,7 @@ func (a *Attempt) inspectHeader(spec, plan map[string]any) map[string]any {
 
 // perCase is the mean of each case over its repetitions, which is how Inspect
 // reduces epochs, in the order of the cases.
-func (a *Attempt) perCase(scorer string) []float64 {
+func (a *Facts) perCase(scorer string) []float64 {
 	sums, counts := map[string]float64{}, map[string]int{}
 	var order []string
 	for i := range a.Samples {
@@ -160,7 +160,7 @@ func meanOf(values []float64) float64 {
 	return sum / float64(len(values))
 }
 
-func (a *Attempt) inspectSample(s *Sample) map[string]any {
+func (a *Facts) inspectSample(s *Sample) map[string]any {
 	message := map[string]any{"role": "assistant", "content": s.Answer, "source": "generate", "model": a.model()}
 	out := map[string]any{
 		"id": s.ID, "epoch": s.Repeat, "input": s.Input, "target": s.Expected,
@@ -203,7 +203,7 @@ func inspectError(s *Sample) map[string]any {
 	return map[string]any{"message": message, "traceback": "", "traceback_ansi": ""}
 }
 
-func (a *Attempt) inspectSummary(s *Sample) map[string]any {
+func (a *Facts) inspectSummary(s *Sample) map[string]any {
 	out := map[string]any{"id": s.ID, "epoch": s.Repeat, "input": s.Input, "target": s.Expected, "scores": inspectScores(s), "completed": true, "model_usage": map[string]any{}}
 	if s.Score == nil {
 		out["error"] = inspectError(s)["message"]

@@ -12,11 +12,11 @@ const (
 )
 
 var inTotoFormat = Format{Name: "in-toto", Is: "statements eval-result and test-result in DSSE envelopes (needs --key)",
-	Files: "`eval-result.dsse.json`, `test-result.dsse.json`: statements in DSSE envelopes", Signed: true, Folder: true, Write: func(a *Attempt, _ Hub) ([]File, error) { return InToto(a) }}
+	Files: "`eval-result.dsse.json`, `test-result.dsse.json`: statements in DSSE envelopes", Signed: true, Folder: true, Write: func(a *Facts, _ Hub) ([]File, error) { return InToto(a) }}
 
 // InToto writes the two statements about an attempt, without signatures: what came
 // out in numbers, and which cases passed. Whoever signs puts each into an envelope.
-func InToto(a *Attempt) ([]File, error) {
+func InToto(a *Facts) ([]File, error) {
 	eval, err := file("eval-result.json", a.statement(EvalResult, a.evalResult()))
 	if err != nil {
 		return nil, err
@@ -28,14 +28,14 @@ func InToto(a *Attempt) ([]File, error) {
 func hexOf(digest string) string { return digest[strings.IndexByte(digest, ':')+1:] }
 
 // statement is about the attempt, named by its place in the ledger's chain.
-func (a *Attempt) statement(kind string, predicate map[string]any) map[string]any {
+func (a *Facts) statement(kind string, predicate map[string]any) map[string]any {
 	return map[string]any{
 		"_type": "https://in-toto.io/Statement/v1", "predicateType": kind, "predicate": predicate,
 		"subject": []any{map[string]any{"name": a.Origin + "/" + a.ID, "digest": map[string]string{"sha256": hexOf(a.Registration)}}},
 	}
 }
 
-func (a *Attempt) evalResult() map[string]any {
+func (a *Facts) evalResult() map[string]any {
 	t := a.Totals()
 	claims := []any{claim("solve_rate", t.SolveRate)}
 	if t.Mean != nil {
@@ -58,7 +58,7 @@ func claim(metric string, value float64) map[string]any {
 	return map[string]any{"metric": metric, "comparator": ">=", "threshold": decimal(value), "passed": true}
 }
 
-func (a *Attempt) testResult() map[string]any {
+func (a *Facts) testResult() map[string]any {
 	passedTests, warned, failedTests := []string{}, []string{}, []string{}
 	for i := range a.Samples {
 		s := &a.Samples[i]

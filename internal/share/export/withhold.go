@@ -32,7 +32,7 @@ type Salt struct {
 // salts are returned, one for each text, so that one can be opened and the others
 // stay closed: without its salt, a short answer cannot be guessed from its digest.
 // A nil random is the system's.
-func (a *Attempt) Withhold(random io.Reader) ([]Salt, error) {
+func (a *Facts) Withhold(random io.Reader) ([]Salt, error) {
 	if random == nil {
 		random = rand.Reader
 	}

@@ -21,15 +21,15 @@ import (
 // MaxExport is how long an exported document may get: it is made in memory.
 const MaxExport = 256 << 20
 
-// An Attempt is what an export says about all of its cases.
-type Attempt struct {
+// A Run is what an export says about all traces of an attempt.
+type Run struct {
 	ID, Class, Target string
 	Level             string
 	Version           string // of the program
 }
 
-// A Case is one execution of a case, for [Export].
-type Case struct {
+// A Trace is one execution of a case, for [Export].
+type Trace struct {
 	ID                string
 	Repeat, Execution int
 	Started           time.Time
@@ -51,7 +51,7 @@ type Case struct {
 // events of these spans, and a gen_ai.evaluation.result for the case and for
 // each check. Ids follow from what the trace is of, so the same attempt gives
 // the same bytes.
-func Export(a Attempt, cases iter.Seq2[Case, error]) ([]byte, error) {
+func Export(a Run, cases iter.Seq2[Trace, error]) ([]byte, error) {
 	resource, err := json.Marshal(map[string]any{"attributes": []outAttribute{text("service.name", "tallystick"), text("service.version", a.Version),
 		text(attrAttempt, a.ID), text(attrClass, a.Class), text(attrTarget, a.Target), text(attrLevel, a.Level)}})
 	if err != nil {
@@ -155,7 +155,7 @@ const (
 
 // An exporter makes the spans of one case.
 type exporter struct {
-	c       *Case
+	c       *Trace
 	trace   string
 	base    uint64
 	spans   []*outSpan
@@ -173,7 +173,7 @@ type exporter struct {
 	seen     map[int]*outSpan
 }
 
-func spansOf(a Attempt, c *Case) ([]*outSpan, error) {
+func spansOf(a Run, c *Trace) ([]*outSpan, error) {
 	e := &exporter{c: c, base: uint64(max(0, c.Started.UnixNano())), models: map[string]*outSpan{}, tools: map[string]*outSpan{}}
 	head := ""
 	if c.Trajectory != nil {

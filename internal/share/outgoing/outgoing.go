@@ -62,7 +62,7 @@ func Draft(ctx context.Context, open func() (*dossier.Place, error), ask DraftAs
 			return nil, "", fmt.Errorf("case %s: %w", c.ID, err)
 		}
 	}
-	out, err := Attested(whole.Public(), "")
+	out, err := FactsOf(whole.Public(), "")
 	if err != nil {
 		return nil, "", err
 	}
@@ -80,12 +80,12 @@ type ExportAsk struct {
 
 // ForExport verifies the ledger, gathers the attempt and withholds what is to be
 // withheld.
-func ForExport(p *dossier.Place, ask ExportAsk) (*export.Attempt, error) {
+func ForExport(p *dossier.Place, ask ExportAsk) (*export.Facts, error) {
 	found, err := p.ReadAttempt(ask.Attempt, dossier.Ask{Prove: true, ShowHeldOut: ask.ShowHeldOut})
 	if err != nil {
 		return nil, err
 	}
-	a, err := Attested(found.Public(), ask.Glob)
+	a, err := FactsOf(found.Public(), ask.Glob)
 	if err != nil {
 		return nil, err
 	}

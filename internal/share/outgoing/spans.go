@@ -11,13 +11,23 @@ import (
 	"tallystick/internal/share/otel"
 )
 
-// Spans gives the cases of an attempt whose id matches glob, or all if that
-// is "", for somebody else's format. They come one at a time: a trajectory is in
-// memory only while it is written. A case whose evidence is not whole ends it.
-func Spans(a *dossier.Public, glob string) iter.Seq2[otel.Case, error] {
-	return func(yield func(otel.Case, error) bool) {
+// Spans writes the cases of an attempt whose id matches glob, or all if that is "", as
+// OpenTelemetry, and says how many they are.
+func Spans(a *dossier.Public, glob string) (doc []byte, cases int, err error) {
+	doc, err = otel.Export(otel.Run{ID: a.ID, Class: a.Class, Target: a.Target, Level: a.Level.String(), Version: a.Harness()}, traces(a, glob, &cases))
+	if err == nil && cases == 0 {
+		err = NoCase(a.ID, glob)
+	}
+	return doc, cases, err
+}
+
+// traces gives the cases one at a time, and counts them: a trajectory is in memory only
+// while it is written. A case whose evidence is not whole ends it.
+func traces(a *dossier.Public, glob string, n *int) iter.Seq2[otel.Trace, error] {
+	return func(yield func(otel.Trace, error) bool) {
 		for c := range matching(a, glob) {
-			one, err := spansOf(a, c)
+			*n++
+			one, err := traceOf(a, c)
 			if err != nil {
 				err = fmt.Errorf("case %s: %w", c.ID, err)
 			}
@@ -28,12 +38,12 @@ func Spans(a *dossier.Public, glob string) iter.Seq2[otel.Case, error] {
 	}
 }
 
-func spansOf(a *dossier.Public, record *history.Case) (out otel.Case, err error) {
+func traceOf(a *dossier.Public, record *history.Case) (out otel.Trace, err error) {
 	c, err := a.Case(record)
 	if err != nil {
 		return out, err
 	}
-	out = otel.Case{ID: c.ID, Repeat: int(c.Repeat), Execution: int(c.Execution), Started: a.Time.Go(), Outcome: string(c.Effective()), Content: c.Content}
+	out = otel.Trace{ID: c.ID, Repeat: int(c.Repeat), Execution: int(c.Execution), Started: a.Time.Go(), Outcome: string(c.Effective()), Content: c.Content}
 	if c.Index < 0 {
 		return out, nil // planned and never run
 	}

@@ -23,7 +23,7 @@ const (
 
 // OfAttempt drafts the body of an attempt of ours: the totals are counted from its
 // records, and the evidence of the credential proves that it is in the ledger.
-func OfAttempt(a *export.Attempt, o Options) (*Draft, error) {
+func OfAttempt(a *export.Facts, o Options) (*Draft, error) {
 	b := &builder{options: o, members: map[string]any{"harnessId": TallyID}, extra: map[string]any{}}
 	switch {
 	case len(a.Models) == 1 && o.ModelID != "" && o.ModelID != a.Models[0]:
@@ -60,7 +60,7 @@ func OfAttempt(a *export.Attempt, o Options) (*Draft, error) {
 
 // uuidOf makes a UUID of version 7 that follows from the attempt's registration:
 // its moment, and bits of its place in the chain. Attesting twice gives the same.
-func uuidOf(a *export.Attempt, what string) string {
+func uuidOf(a *export.Facts, what string) string {
 	sum := digest.IDOf([]byte("tallystick " + what + "\x00" + a.Origin + "\x00" + a.ID + "\x00" + a.Registration))
 	var u [16]byte
 	copy(u[6:], sum[:])
@@ -72,7 +72,7 @@ func uuidOf(a *export.Attempt, what string) string {
 
 // attemptContent sets the digests: the bench that two people signed is what was
 // scored with, and the cases are what it was scored on.
-func (b *builder) attemptContent(a *export.Attempt) error {
+func (b *builder) attemptContent(a *export.Facts) error {
 	seen := map[string]bool{}
 	cases := []any{}
 	for _, s := range a.Samples {
@@ -91,7 +91,7 @@ func (b *builder) attemptContent(a *export.Attempt) error {
 	})
 }
 
-func (b *builder) attemptJudges(a *export.Attempt) error {
+func (b *builder) attemptJudges(a *export.Facts) error {
 	if a.JudgeSettings == "" {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (b *builder) attemptJudges(a *export.Attempt) error {
 
 // attemptResults are the totals, under the class as other harnesses have them
 // under the task.
-func attemptResults(a *export.Attempt) map[string]any {
+func attemptResults(a *export.Facts) map[string]any {
 	t := a.Totals()
 	out := map[string]any{
 		"total": t.Total, "passed": t.Passed, "failed": t.Failed, "skipped": t.Skipped, "errors": t.Errors,
@@ -117,7 +117,7 @@ func attemptResults(a *export.Attempt) map[string]any {
 const maxListed = 2000
 
 // evidence drafts what the credential shows besides the body.
-func (b *builder) evidence(a *export.Attempt) error {
+func (b *builder) evidence(a *export.Facts) error {
 	var list []any
 	for _, s := range a.Samples {
 		if len(s.Evidence) > 0 {
@@ -173,7 +173,7 @@ const maxOutcomes = 100_000
 // outcomes is a digit for each case, in the order of datasetSha: 1 if it passed. With
 // them two runs on the same cases can be paired. Of an attempt that repeats its cases
 // there are none.
-func outcomes(a *export.Attempt) (string, bool) {
+func outcomes(a *export.Facts) (string, bool) {
 	if len(a.Samples) == 0 || len(a.Samples) > maxOutcomes {
 		return "", false
 	}
@@ -194,7 +194,7 @@ func outcomes(a *export.Attempt) (string, bool) {
 
 // sandboxItem is the attestation of how the run was isolated, as its records say.
 // [Issue] signs it.
-func (b *builder) sandboxItem(a *export.Attempt, id string) map[string]any {
+func (b *builder) sandboxItem(a *export.Facts, id string) map[string]any {
 	about := map[string]any{
 		"kind": attest.SandboxKind, "sandboxRunId": id, "runnerDid": b.options.RunnerDID, "attempt": a.ID, "ledger": a.Origin,
 		"isolation": a.Isolation, "images": a.Images, "startedAt": a.Started.UnixMilli(),

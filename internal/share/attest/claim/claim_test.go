@@ -272,10 +272,10 @@ func TestRerunQuotesEveryWord(t *testing.T) {
 }
 
 // attempt is one of ours, as archive would give it.
-func attempt() *export.Attempt {
+func attempt() *export.Facts {
 	one, half := 1.0, 0.5
 	began := time.Date(2026, 5, 12, 9, 0, 0, 0, time.UTC)
-	return &export.Attempt{ID: "c.t.2", Class: "c", Target: "t", Origin: "example.com/evals", Level: "signed", Mode: "replay", Number: 2, Of: 3, Repeat: 1, Cases: 3,
+	return &export.Facts{ID: "c.t.2", Class: "c", Target: "t", Origin: "example.com/evals", Level: "signed", Mode: "replay", Number: 2, Of: 3, Repeat: 1, Cases: 3,
 		Started: began, Ended: began.Add(time.Minute), Finished: true, Version: "1.0", Models: []string{"m"}, Bench: "sha256:" + strings.Repeat("1", 64),
 		Isolation: []export.Isolation{{Class: "gvisor", Vantage: "inside", Cases: 3}}, Registration: "sha256:" + strings.Repeat("2", 64),
 		Samples: []export.Sample{

@@ -4,10 +4,10 @@ import (
 	"time"
 )
 
-// An Attempt is what leaves the building about one attempt: plain values that were
-// read from a verified ledger and whole evidence. Whoever fills it in has verified
-// them; nothing here does.
-type Attempt struct {
+// Facts are what leaves the building about one attempt: plain values that were
+// read from a verified ledger and whole evidence. Package outgoing makes them of the
+// public form of a dossier, which has verified them; nothing here does.
+type Facts struct {
 	ID, Class, Target string
 	Origin            string // of the ledger
 	Level, Mode       string
@@ -93,7 +93,7 @@ type Totals struct {
 }
 
 // Totals adds the samples up.
-func (a *Attempt) Totals() Totals {
+func (a *Facts) Totals() Totals {
 	t := Totals{Total: len(a.Samples)}
 	counts := map[string]*int{passed: &t.Passed, failed: &t.Failed, skipped: &t.Skipped, errored: &t.Errors, unscored: &t.Unscored, truncated: &t.Truncated, notRun: &t.NotRun}
 	sum := 0.0

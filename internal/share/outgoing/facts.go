@@ -14,12 +14,12 @@ import (
 	"tallystick/internal/share/export"
 )
 
-// Attested gathers what leaves the building about an attempt: its numbers from the
+// FactsOf gathers what leaves the building about an attempt: its numbers from the
 // verified ledger, its texts from whole evidence, and a receipt. Only cases whose
 // id matches glob are in it, all if that is "". It needs [dossier.Ask].Prove and the
 // records of the attempt. A case whose evidence is not whole ends it.
-func Attested(a *dossier.Public, glob string) (*export.Attempt, error) {
-	out := &export.Attempt{
+func FactsOf(a *dossier.Public, glob string) (*export.Facts, error) {
+	out := &export.Facts{
 		ID: a.ID, Class: a.Class, Target: a.Target, Origin: a.History().Origin, Level: a.Level.String(), Mode: a.Mode,
 		Number: a.Ordinal, Of: a.Siblings, Repeat: a.Plan.Repeat, Cases: a.Plan.CaseCount,
 		Started: a.Time.Go(), Finished: a.Finished != nil, Version: a.Harness(), Bench: a.Plan.BenchDigest.String(),
@@ -41,7 +41,7 @@ func Attested(a *dossier.Public, glob string) (*export.Attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &attested{out: out, models: map[string]bool{}, images: map[string]bool{}, isolation: map[export.Isolation]int{}}
+	g := &gatherer{out: out, models: map[string]bool{}, images: map[string]bool{}, isolation: map[export.Isolation]int{}}
 	for record := range matching(a, glob) {
 		c, err := a.Case(record)
 		if err != nil {
@@ -52,12 +52,12 @@ func Attested(a *dossier.Public, glob string) (*export.Attempt, error) {
 		}
 	}
 	g.finish()
-	return out, attestedReceipt(a, out)
+	return out, factsReceipt(a, out)
 }
 
-// attestedReceipt proves the entry that finished the attempt, or the one that
+// factsReceipt proves the entry that finished the attempt, or the one that
 // announced it.
-func attestedReceipt(a *dossier.Public, out *export.Attempt) error {
+func factsReceipt(a *dossier.Public, out *export.Facts) error {
 	index, kind := a.Index, evidence.AttemptRegisteredKind
 	if a.Finished != nil {
 		index, kind = a.Finished.Index, evidence.AttemptFinishedKind
@@ -78,15 +78,15 @@ func attestedReceipt(a *dossier.Public, out *export.Attempt) error {
 	return nil
 }
 
-// attested gathers samples.
-type attested struct {
-	out       *export.Attempt
+// A gatherer gathers samples.
+type gatherer struct {
+	out       *export.Facts
 	models    map[string]bool
 	images    map[string]bool
 	isolation map[export.Isolation]int
 }
 
-func (g *attested) add(c *dossier.PublicCase, record *evidence.CaseScored) error {
+func (g *gatherer) add(c *dossier.PublicCase, record *evidence.CaseScored) error {
 	s := export.Sample{ID: c.ID, Digest: c.Digest.String(), Repeat: int(c.Repeat), Outcome: string(c.Effective()), Modes: c.FailureModes(),
 		Tokens: c.Tokens, CostMicroUSD: c.CostMicro, Evidence: digests(c.Evidence)}
 	if c.IsScored() {
@@ -127,7 +127,7 @@ func digests(list []digest.Content) []string {
 	return out
 }
 
-func (g *attested) finish() {
+func (g *gatherer) finish() {
 	g.out.Models, g.out.Images = slices.Sorted(maps.Keys(g.models)), slices.Sorted(maps.Keys(g.images))
 	for i, n := range g.isolation {
 		i.Cases = n
