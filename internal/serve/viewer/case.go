@@ -12,7 +12,6 @@ import (
 
 	"tallystick/internal/read/answer"
 	"tallystick/internal/read/dossier"
-	"tallystick/internal/read/history"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
@@ -21,8 +20,7 @@ import (
 )
 
 type caseData struct {
-	Attempt    *history.Attempt
-	Case       *history.Case
+	Case       *dossier.Case
 	Record     *entry
 	Why        *answer.Why
 	Decisive   *grade.Detail
@@ -57,29 +55,29 @@ type changedFile struct {
 // maxCompared bounds the trajectory that is compared with an earlier one for a page.
 const maxCompared = 8 << 20
 
-func (v *Viewer) lookUpCase(req *http.Request) (*history.Attempt, *history.Case, error) {
+func (v *Viewer) lookUpCase(req *http.Request) (*dossier.Case, error) {
 	a, err := v.lookUp(req)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	repeat, _ := strconv.Atoi(req.URL.Query().Get("repeat"))
 	for c := range a.Cases() {
 		if c.ID == req.PathValue("case") && c.Index >= 0 && int(c.Repeat) == max(repeat, 1) {
-			return a, c, nil
+			return v.r.Dossier(a).Case(c), nil
 		}
 	}
 	if _, err := v.r.FindCase(dossier.CaseQuery{Case: req.PathValue("case"), Attempt: a.ID}); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return nil, nil, refusal.Newf(refusal.UnknownName, "attempt %s has no record of repetition %d of case %q", a.ID, repeat, req.PathValue("case"))
+	return nil, refusal.Newf(refusal.UnknownName, "attempt %s has no record of repetition %d of case %q", a.ID, repeat, req.PathValue("case"))
 }
 
 func (v *Viewer) caseOf(req *http.Request) (*page, error) {
-	a, c, err := v.lookUpCase(req)
+	c, err := v.lookUpCase(req)
 	if err != nil {
 		return nil, err
 	}
-	data := &caseData{Attempt: a, Case: c}
+	a, data := c.Dossier(), &caseData{Case: c}
 	if data.Record, err = v.entry(c.Index); err != nil {
 		return nil, err
 	}
@@ -91,7 +89,7 @@ func (v *Viewer) caseOf(req *http.Request) (*page, error) {
 	if data.Long {
 		why = answer.WhyInShort
 	}
-	if data.Why, err = why(v.dossierOf(data)); err != nil {
+	if data.Why, err = why(c); err != nil {
 		return nil, err
 	}
 	data.Decisive = grade.Decisive(data.Why.Checks)
@@ -110,14 +108,15 @@ func (v *Viewer) caseOf(req *http.Request) (*page, error) {
 		}
 	}
 	p := &page{Title: c.ID, Template: "case", Section: "Attempts", Data: data,
-		Crumbs: []link{{Text: "Attempts", URL: "/attempts"}, {Text: a.ID, URL: attemptURL(a.ID)}, {Text: c.ID, URL: ""}}, Next: caseCommands(a, c)}
+		Crumbs: []link{{Text: "Attempts", URL: "/attempts"}, {Text: a.ID, URL: attemptURL(a.ID)}, {Text: c.ID, URL: ""}}, Next: caseCommands(c)}
 	if data.Transcript != nil && data.Transcript.Checking {
 		p.Live = req.URL.RequestURI()
 	}
 	return p, nil
 }
 
-func caseCommands(a *history.Attempt, c *history.Case) []command {
+func caseCommands(c *dossier.Case) []command {
+	a := c.Dossier()
 	name := a.ID + ":" + c.ID
 	return []command{
 		{What: "Why it ended as it did", Line: shell("tally", "why", c.ID, "--attempt", a.ID)},
@@ -127,19 +126,14 @@ func caseCommands(a *history.Attempt, c *history.Case) []command {
 	}
 }
 
-// dossierOf is the case of a page with its evidence.
-func (v *Viewer) dossierOf(data *caseData) *dossier.Case {
-	return v.r.Dossier(data.Attempt).Case(data.Case)
-}
-
 // transcriptOf adds the transcript, or why there is none.
 func (v *Viewer) transcriptOf(data *caseData, base string, q url.Values) error {
-	held, err := v.dossierOf(data).IsHidden()
+	held, err := data.Case.IsHidden()
 	if err != nil {
 		return err
 	}
 	if held {
-		shown, err := answer.ShowCase(v.dossierOf(data))
+		shown, err := answer.ShowCase(data.Case)
 		if err != nil {
 			return err
 		}
@@ -147,7 +141,7 @@ func (v *Viewer) transcriptOf(data *caseData, base string, q url.Values) error {
 		data.Steps = shown.Steps[:min(len(shown.Steps), eventsInWindow)]
 		return nil
 	}
-	s, err := v.begin(data.Attempt, data.Case)
+	s, err := v.begin(data.Case)
 	var t *dossier.Transcript
 	if err == nil {
 		data.Long = s.opened.Bytes > v.atOnce
@@ -158,7 +152,7 @@ func (v *Viewer) transcriptOf(data *caseData, base string, q url.Values) error {
 			return nil
 		}
 		// It is not even in the form of one: verifying it tells what is wrong.
-		t, err = v.script(data.Attempt, data.Case)
+		t, err = v.script(data.Case)
 	}
 	if err != nil {
 		if refusal.ExitCode(err) == refusal.ExitUnverified {
@@ -173,7 +167,7 @@ func (v *Viewer) transcriptOf(data *caseData, base string, q url.Values) error {
 
 // evidenceOf adds what the record names, and what the agent left.
 func (v *Viewer) evidenceOf(data *caseData, base string) {
-	files, err := v.dossierOf(data).Files()
+	files, err := data.Case.Files()
 	if err != nil {
 		return
 	}
@@ -291,7 +285,7 @@ func (v *Viewer) changedFiles(data *caseData, folder *evidence.FolderFiles) {
 			c.Image = err == nil && imageType(piece) != ""
 			c.URL = data.PieceURL(f.Digest.String())
 			if c.Image {
-				c.URL = "/blob/" + f.Digest.String() + "?attempt=" + url.QueryEscape(data.Attempt.ID) + "&case=" + url.QueryEscape(data.Case.ID) + "&repeat=" + strconv.Itoa(int(data.Case.Repeat))
+				c.URL = "/blob/" + f.Digest.String() + "?attempt=" + url.QueryEscape(data.Case.Dossier().ID) + "&case=" + url.QueryEscape(data.Case.ID) + "&repeat=" + strconv.Itoa(int(data.Case.Repeat))
 			}
 		}
 		data.Changed = append(data.Changed, c)
@@ -389,7 +383,7 @@ func (d *caseData) IndexURL() string { return d.PieceURL(d.Case.Evidence[0].Stri
 
 // PieceURL is where a piece of the evidence is read.
 func (d *caseData) PieceURL(name string) string {
-	return address("attempt", d.Attempt.ID, "case", d.Case.ID, "piece", name) + with(url.Values{}, "repeat", strconv.Itoa(int(d.Case.Repeat)))
+	return address("attempt", d.Case.Dossier().ID, "case", d.Case.ID, "piece", name) + with(url.Values{}, "repeat", strconv.Itoa(int(d.Case.Repeat)))
 }
 
 // ShortHead is the head of the trajectory with its end left out.

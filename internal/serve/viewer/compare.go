@@ -108,11 +108,8 @@ func (v *Viewer) compare(req *http.Request) (*page, error) {
 func (v *Viewer) divergence(a, b *history.Attempt) dossier.Parting {
 	divergence, _ := v.r.Dossier(b).PartingFrom(v.r.Dossier(a))
 	return func(ca, cb *history.Case) (string, error) {
-		for _, side := range []struct {
-			a *history.Attempt
-			c *history.Case
-		}{{a, ca}, {b, cb}} {
-			if t, err := v.script(side.a, side.c); err == nil && t.Bytes > maxCompared {
+		for _, c := range []*dossier.Case{v.r.Dossier(a).Case(ca), v.r.Dossier(b).Case(cb)} {
+			if t, err := v.script(c); err == nil && t.Bytes > maxCompared {
 				return "", refusal.Newf(refusal.TooLarge, "the trajectory is too long to be compared for a page")
 			}
 		}
@@ -126,10 +123,10 @@ func (v *Viewer) side(a, b *history.Attempt, id string) (*sideBySide, error) {
 		return nil, refusal.Newf(refusal.UnknownName, "case %q is not in both attempts", id)
 	}
 	s := &sideBySide{Case: id}
-	ta, err := v.script(a, ca)
+	ta, err := v.script(v.r.Dossier(a).Case(ca))
 	var tb *dossier.Transcript
 	if err == nil {
-		tb, err = v.script(b, cb)
+		tb, err = v.script(v.r.Dossier(b).Case(cb))
 	}
 	if err != nil {
 		s.Note = err.Error()

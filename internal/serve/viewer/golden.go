@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"tallystick/internal/read/dossier"
-	"tallystick/internal/read/history"
 	"tallystick/internal/read/outline"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/trajectory"
@@ -15,8 +14,7 @@ import (
 
 type goldenData struct {
 	Class, Target, Case string
-	Attempt             *history.Attempt
-	Record              *history.Case
+	Record              *dossier.Case
 	Lines               []diffLine
 	Divergence          string
 	Same                bool
@@ -32,7 +30,7 @@ func (v *Viewer) golden(req *http.Request) (*page, error) {
 			continue
 		}
 		if c := recordOf(a, data.Case); c != nil {
-			data.Attempt, data.Record = a, c
+			data.Record = v.r.Dossier(a).Case(c)
 		}
 	}
 	if data.Record == nil {
@@ -42,13 +40,13 @@ func (v *Viewer) golden(req *http.Request) (*page, error) {
 		return nil, err
 	}
 	return &page{Title: "Golden trace of " + data.Case, Template: "golden", Section: "Attempts", Data: data,
-		Crumbs: []link{{Text: data.Attempt.ID, URL: attemptURL(data.Attempt.ID)}, {Text: data.Case, URL: caseURL(data.Attempt.ID, data.Case, int(data.Record.Repeat))}, {Text: "Golden trace", URL: ""}},
+		Crumbs: []link{{Text: data.Record.Dossier().ID, URL: attemptURL(data.Record.Dossier().ID)}, {Text: data.Case, URL: caseURL(data.Record.Dossier().ID, data.Case, int(data.Record.Repeat))}, {Text: "Golden trace", URL: ""}},
 		Next: []command{{What: "Drive every case again and compare", Line: shell("tally", "golden", "check", data.Class, "--target", data.Target)},
 			{What: "Take the present run, for review", Line: shell("tally", "golden", "update", data.Class, "--target", data.Target, "--case", data.Case)}}}, nil
 }
 
 func (v *Viewer) compareGolden(data *goldenData) error {
-	if held, err := v.r.Dossier(data.Attempt).Case(data.Record).IsHidden(); err != nil || held {
+	if held, err := data.Record.IsHidden(); err != nil || held {
 		data.Missing = "The case is held out: its trace would tell what it asks."
 		return err
 	}
@@ -60,7 +58,7 @@ func (v *Viewer) compareGolden(data *goldenData) error {
 	if err != nil {
 		return err
 	}
-	t, err := v.script(data.Attempt, data.Record)
+	t, err := v.script(data.Record)
 	if err != nil {
 		return err
 	}
@@ -68,7 +66,7 @@ func (v *Viewer) compareGolden(data *goldenData) error {
 		data.Missing = "The trajectory is too long to be compared for a page."
 		return nil
 	}
-	run, err := history.TrajectoryOf(data.Record, v.r.Piece)
+	run, err := data.Record.Trajectory()
 	if err != nil {
 		return err
 	}

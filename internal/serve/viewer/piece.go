@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"slices"
 
-	"tallystick/internal/read/history"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
 )
@@ -19,15 +19,15 @@ const piecePolicy = "sandbox; default-src 'none'; frame-ancestors 'none'"
 
 // pieceOf finds a piece that the evidence of a case names. A held-out case has
 // none for pages.
-func (v *Viewer) pieceOf(a *history.Attempt, c *history.Case, name string) ([]byte, error) {
+func (v *Viewer) pieceOf(c *dossier.Case, name string) ([]byte, error) {
 	d, err := digest.ParseContent(name)
 	if err != nil {
 		return nil, refusal.Newf(refusal.UnknownName, "%q is not the name of a piece of evidence", name)
 	}
-	if held, err := v.r.Dossier(a).Case(c).IsHidden(); err != nil || held {
+	if held, err := c.IsHidden(); err != nil || held {
 		return nil, refusal.Newf(refusal.NotFound, "case %s is held out: its evidence is not shown", c.ID)
 	}
-	files, err := v.r.Dossier(a).Case(c).Files()
+	files, err := c.Files()
 	if err != nil {
 		return nil, err
 	}
@@ -83,11 +83,11 @@ func (v *Viewer) gather(req *http.Request, as func([]byte) (kind, name string, e
 		req.SetPathValue("id", req.URL.Query().Get("attempt"))
 		req.SetPathValue("case", req.URL.Query().Get("case"))
 	}
-	a, c, err := v.lookUpCase(req)
+	c, err := v.lookUpCase(req)
 	if err != nil {
 		return nil, "", "", err
 	}
-	if data, err = v.pieceOf(a, c, req.PathValue("digest")); err != nil {
+	if data, err = v.pieceOf(c, req.PathValue("digest")); err != nil {
 		return nil, "", "", err
 	}
 	kind, name, err = as(data)

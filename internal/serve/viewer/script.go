@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"tallystick/internal/read/dossier"
-	"tallystick/internal/read/history"
 )
 
 // A script is the transcript of a case. A long one is verified beside the pages, which
@@ -45,8 +44,8 @@ func (s *script) finished() bool {
 // begin gives the transcript of a case, whose verification has at least begun. One that
 // is short has been verified, and so has one that was refused the last time: its page
 // must not say again that it is being checked.
-func (v *Viewer) begin(a *history.Attempt, c *history.Case) (*script, error) {
-	held, err := v.r.Dossier(a).Case(c).IsHidden() // it may be since the last time
+func (v *Viewer) begin(c *dossier.Case) (*script, error) {
+	held, err := c.IsHidden() // it may be since the last time
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +59,7 @@ func (v *Viewer) begin(a *history.Attempt, c *history.Case) (*script, error) {
 		}
 		return s, nil
 	}
-	opened, err := v.r.Dossier(a).Case(c).OpenTranscript()
+	opened, err := c.OpenTranscript()
 	if err != nil {
 		return nil, err
 	}
@@ -125,8 +124,8 @@ func (v *Viewer) takeNote(s *script) {
 }
 
 // script is the verified transcript of a case, however long that takes.
-func (v *Viewer) script(a *history.Attempt, c *history.Case) (*dossier.Transcript, error) {
-	s, err := v.begin(a, c)
+func (v *Viewer) script(c *dossier.Case) (*dossier.Transcript, error) {
+	s, err := v.begin(c)
 	if err != nil {
 		return nil, err
 	}

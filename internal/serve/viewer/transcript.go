@@ -268,9 +268,9 @@ func (v *Viewer) beginFor(req *http.Request) (*script, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, c, err := v.lookUpCase(req)
+	c, err := v.lookUpCase(req)
 	if err != nil {
 		return nil, err
 	}
-	return v.begin(a, c)
+	return v.begin(c)
 }
