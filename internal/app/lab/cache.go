@@ -91,7 +91,7 @@ type line struct {
 
 // lines finds what a case was answered before. Recordings of the attempt under
 // way are left out: its repetitions must not copy each other.
-func (c *cache) lines(of *scenario.Case, attempt string) ([]*line, error) {
+func (c *cache) lines(of *scenario.Task, attempt string) ([]*line, error) {
 	var lines []*line
 	byTape := map[digest.Content]*line{}
 	add := func(data []byte, from *digest.Content, attempt string) error {
@@ -160,7 +160,7 @@ func (c *cache) recording(record *history.Case) ([]byte, error) {
 // tape reads a recording without what is no answer: errors of a provider, and
 // streams that broke off. It was recorded from a model if it says so and the ledger
 // saw it recorded; what was not is not used as if it had been.
-func (c *cache) tape(of *scenario.Case, data []byte, attempt string) (*tape, error) {
+func (c *cache) tape(of *scenario.Task, data []byte, attempt string) (*tape, error) {
 	parsed, err := cassette.Parse(data, cassette.Limits{})
 	if err != nil {
 		return nil, err
@@ -211,7 +211,7 @@ type borrowing struct {
 	cost  int64
 }
 
-func (c *cache) borrow(of *scenario.Case, j harness.Job) (*borrowing, error) {
+func (c *cache) borrow(of *scenario.Task, j harness.Job) (*borrowing, error) {
 	lines, err := c.lines(of, j.Attempt)
 	return &borrowing{cache: c, caseID: of.ID, repeat: max(1, j.Repeat), lines: lines}, err
 }

@@ -248,7 +248,7 @@ func judgedOf(o *judge.Opinion) grade.JudgeOutcome {
 
 // authored is the judge that a case wrote itself: the replies that are for the
 // judge's model by name. A live run and a recording do not listen to it.
-func (b *bailiff) authored(settings *judge.Settings, c *scenario.Case) *session.Script {
+func (b *bailiff) authored(settings *judge.Settings, c *scenario.Task) *session.Script {
 	if b.mode != judge.Replay {
 		return nil
 	}

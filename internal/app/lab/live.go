@@ -73,7 +73,7 @@ func (s *Setup) access() (*provider.Access, error) {
 }
 
 // Case begins the live side of a case.
-func (l *live) Case(c *scenario.Case, j harness.Job) (harness.Recording, error) {
+func (l *live) Case(c *scenario.Task, j harness.Job) (harness.Recording, error) {
 	o := l.s.caseOptions(c, l.budget)
 	o.Journal = j.Paid
 	if l.cache == nil {
@@ -98,7 +98,7 @@ func (l *live) Spent(microUSD int64) { l.budget.Spend(microUSD) }
 // Redactor takes the keys of the providers out of events.
 func (l *live) Redactor() *cassette.Redactor { return l.access.Redactor() }
 
-func (s *Setup) caseOptions(c *scenario.Case, budget *provider.Budget) provider.CaseOptions {
+func (s *Setup) caseOptions(c *scenario.Task, budget *provider.Budget) provider.CaseOptions {
 	return provider.CaseOptions{Matching: harness.Matching(s.Bench, s.Target, c), Budget: budget, Now: s.place.Now(), OnRetry: func(t provider.Retry) {
 		s.place.Note("case %s: %s; trying again in %s", c.ID, t.Reason, t.Wait)
 	}}

@@ -140,7 +140,7 @@ func (r *Recording) Spent() int64 { return r.budget.Spent() }
 // config is that of the setup, for the cases that are recorded.
 func (r *Recording) config() (harness.Config, error) {
 	cfg, err := r.Setup.config()
-	cfg.Select = func(c *scenario.Case) bool { return slices.Contains(r.Cases, c.ID) }
+	cfg.Select = func(c *scenario.Task) bool { return slices.Contains(r.Cases, c.ID) }
 	return cfg, err
 }
 
@@ -223,7 +223,7 @@ func (r *Recording) checkReplaces() error {
 
 // notFor says why a case is not recorded. What somebody wrote by hand is never
 // written over.
-func (r *Recording) notFor(c *scenario.Case) string {
+func (r *Recording) notFor(c *scenario.Task) string {
 	switch {
 	case len(c.Scenario.Model) > 0:
 		return "its scenario has the model's replies, which a run uses in place of a recording; take them out first"
@@ -311,7 +311,7 @@ func (r *Recording) blocked(e evidence.IntegrityEvent) error {
 }
 
 // Case begins the live side of one case, for the harness.
-func (r *Recording) Case(c *scenario.Case, j harness.Job) (harness.Recording, error) {
+func (r *Recording) Case(c *scenario.Task, j harness.Job) (harness.Recording, error) {
 	o := r.caseOptions(c, r.budget)
 	o.Journal = j.Paid
 	if r.o.OnlyMissing && c.Cassette != nil {

@@ -123,10 +123,10 @@ func (s *Setup) again(ctx context.Context, cfg harness.Config, original Original
 		ids[c.ID] = true
 	}
 	cfg.Crossed = crossed.write
-	cfg.Select = func(c *scenario.Case) bool { return ids[c.ID] }
+	cfg.Select = func(c *scenario.Task) bool { return ids[c.ID] }
 	cfg.FirstPolicy = original.Plan.Policy == nil
 	if original.Mode == "live" {
-		match := func(c *scenario.Case) cassette.Matching { return harness.Matching(s.Bench, s.Target, c) }
+		match := func(c *scenario.Task) cassette.Matching { return harness.Matching(s.Bench, s.Target, c) }
 		cfg.Live = &relived{original, match, recorded}
 	}
 	divergence, results := "", []evidence.Compared{}
@@ -183,7 +183,7 @@ func comparedOf(c *history.Case, g *harness.Graded) (evidence.Compared, *traject
 // left in the evidence.
 type relived struct {
 	original Original
-	match    func(*scenario.Case) cassette.Matching
+	match    func(*scenario.Task) cassette.Matching
 	recorded map[caseKey]*history.Case
 }
 
@@ -191,7 +191,7 @@ type relived struct {
 func (*relived) Redactor() *cassette.Redactor { return nil }
 
 // Case finds the recording of a case.
-func (l *relived) Case(of *scenario.Case, j harness.Job) (harness.Recording, error) {
+func (l *relived) Case(of *scenario.Task, j harness.Job) (harness.Recording, error) {
 	c := l.recorded[caseKey{of.ID, max(1, j.Repeat)}]
 	if c == nil {
 		return nil, refusal.Newf(refusal.NotFound, "the case has no record to replay")

@@ -95,7 +95,7 @@ func (s *Setup) Rehearse(ctx context.Context, visit func(*harness.Graded) error)
 }
 
 // rehearse is Rehearse for the chosen cases; blocked is told what blocked.
-func (s *Setup) rehearse(ctx context.Context, choose func(*scenario.Case) bool, blocked func(evidence.IntegrityEvent) error, visit func(*harness.Graded) error) error {
+func (s *Setup) rehearse(ctx context.Context, choose func(*scenario.Task) bool, blocked func(evidence.IntegrityEvent) error, visit func(*harness.Graded) error) error {
 	cfg, err := s.config()
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func (s *Setup) config() (harness.Config, error) {
 	}
 	cfg := harness.Config{Spec: s.Spec, Bench: s.Bench, Target: s.Target, Image: RubricImage, Hidden: []string{s.place.Dir, state}, Now: s.place.Now}
 	if s.errored != nil {
-		cfg.Select = func(c *scenario.Case) bool { return s.errored[c.ID] }
+		cfg.Select = func(c *scenario.Task) bool { return s.errored[c.ID] }
 	}
 	for _, m := range s.place.Settings.TestMounts {
 		cfg.TestMounts = append(cfg.TestMounts, sandbox.Mount{Host: m.Host, Inside: m.Inside})

@@ -176,9 +176,9 @@ func (w *Watch) run(ctx context.Context, s *Setup, now *versions, unsigned error
 		out.Unsigned = unsigned.Error()
 	}
 	touched := now.touched(w.last)
-	for _, part := range []func(*scenario.Case) bool{
-		func(c *scenario.Case) bool { return touched[c.ID] },
-		func(c *scenario.Case) bool { return !touched[c.ID] },
+	for _, part := range []func(*scenario.Task) bool{
+		func(c *scenario.Task) bool { return touched[c.ID] },
+		func(c *scenario.Task) bool { return !touched[c.ID] },
 	} {
 		if err := w.part(ctx, s, part, out); err != nil {
 			return nil, err
@@ -192,8 +192,8 @@ func (w *Watch) run(ctx context.Context, s *Setup, now *versions, unsigned error
 }
 
 // part rehearses some of the selected cases.
-func (w *Watch) part(ctx context.Context, s *Setup, some func(*scenario.Case) bool, out *Watched) error {
-	choose := func(c *scenario.Case) bool { return some(c) && s.Spec.Matches(c.ID, c.Tags) }
+func (w *Watch) part(ctx context.Context, s *Setup, some func(*scenario.Task) bool, out *Watched) error {
+	choose := func(c *scenario.Task) bool { return some(c) && s.Spec.Matches(c.ID, c.Tags) }
 	any, err := anyCase(s, choose)
 	if err != nil || !any {
 		return err
@@ -216,7 +216,7 @@ func (w *Watch) part(ctx context.Context, s *Setup, some func(*scenario.Case) bo
 // somebody is writing one, an entry of the ledger each time would bury the others.
 func onlyListed(evidence.IntegrityEvent) error { return nil }
 
-func anyCase(s *Setup, choose func(*scenario.Case) bool) (bool, error) {
+func anyCase(s *Setup, choose func(*scenario.Task) bool) (bool, error) {
 	cases := scenario.Of(s.Bench, s.Target.Name)
 	for i := range cases.Len() {
 		c, err := cases.Case(i)

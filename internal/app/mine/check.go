@@ -48,17 +48,17 @@ type checker struct {
 }
 
 // asCase is the task as the harness would grade it.
-func (t *task) asCase(m *machine, seconds int) (*scenario.Case, error) {
+func (t *task) asCase(m *machine, seconds int) (*scenario.Task, error) {
 	command, err := t.command(m.venv)
 	if err != nil {
 		return nil, err
 	}
 	test := &scenario.Test{Command: command, TimeoutSeconds: seconds, Overlay: true}
-	return &scenario.Case{ID: t.caseID(), Files: t.before, Tests: t.tests, Scenario: scenario.Scenario{Version: 1, Test: test}}, nil
+	return &scenario.Task{ID: t.caseID(), Files: t.before, Tests: t.tests, Scenario: scenario.Scenario{Version: 1, Test: test}}, nil
 }
 
 // key names everything that decides what a check finds.
-func (k *checker) key(t *task, c *scenario.Case) (digest.Content, error) {
+func (k *checker) key(t *task, c *scenario.Task) (digest.Content, error) {
 	var parts []digest.Content
 	for _, files := range [][]digest.File{t.before, t.after, t.tests} {
 		d, err := (&digest.Tree{Files: files}).Digest()
@@ -118,7 +118,7 @@ func (k *checker) check(ctx context.Context, t *task) (result *checked, fresh bo
 
 // bothWays runs the tests on the parent's tree and on the commit's, each twice. The
 // order gives up early on commits that are not tasks, as most are.
-func (k *checker) bothWays(ctx context.Context, t *task, c *scenario.Case) (*checked, error) {
+func (k *checker) bothWays(ctx context.Context, t *task, c *scenario.Task) (*checked, error) {
 	before, after := store.PictureOf(t.before), store.PictureOf(t.after)
 	var first, second [2]*harness.TestResult // of each way
 	for round, runs := range []*[2]*harness.TestResult{&first, &second} {
@@ -142,7 +142,7 @@ func (k *checker) bothWays(ctx context.Context, t *task, c *scenario.Case) (*che
 	return named(t.language, first[0].Reports, first[1].Reports), nil
 }
 
-func (k *checker) run(ctx context.Context, c *scenario.Case, now *store.Picture) (*harness.TestResult, error) {
+func (k *checker) run(ctx context.Context, c *scenario.Task, now *store.Picture) (*harness.TestResult, error) {
 	k.machine.lock.RLock()
 	defer k.machine.lock.RUnlock()
 	load, _ := os.ReadFile("/proc/loadavg") // without it, the machine counts as idle

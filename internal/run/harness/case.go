@@ -28,7 +28,7 @@ import (
 type run struct {
 	w          *Worker
 	job        Job
-	c          *scenario.Case
+	c          *scenario.Task
 	s          *session.Session
 	folder     *session.Folder
 	folderGone bool // there was one, and nobody knows what was in it

@@ -30,7 +30,7 @@ type Config struct {
 	Bench  *bench.Verified
 	Target *agent.Target
 
-	Select func(*scenario.Case) bool // which of the selected cases; nil for all
+	Select func(*scenario.Task) bool // which of the selected cases; nil for all
 
 	// FirstPolicy is for an attempt whose plan names no policy: without one of its
 	// own, the class has that of its mode, whatever tools its cases offer.
@@ -90,7 +90,7 @@ type Judge interface {
 type Live interface {
 	// Case begins the live side of one execution of a case. The recording that
 	// it makes goes to the evidence.
-	Case(c *scenario.Case, j Job) (Recording, error)
+	Case(c *scenario.Task, j Job) (Recording, error)
 	// Redactor takes secrets, such as the keys of providers, out of events; nil
 	// if nothing of the events is kept.
 	Redactor() *cassette.Redactor

@@ -43,7 +43,7 @@ func NewDriver(ctx context.Context, cfg Config, class DriverClass) (*Driver, err
 
 // Drive takes the agent through one case. With tested, the case has a test, which is run
 // by whoever grades: what comes back is the final folder, and a trajectory without an end.
-func (d *Driver) Drive(ctx context.Context, c *scenario.Case, j Job, tested bool) (*DriveResult, error) {
+func (d *Driver) Drive(ctx context.Context, c *scenario.Task, j Job, tested bool) (*DriveResult, error) {
 	r := &run{w: d.w, job: j, c: c, started: d.w.cfg.Now(), paused: tested}
 	defer func() { r.result.Free() }()
 	remove, err := r.prepare()

@@ -70,7 +70,7 @@ type Claim interface {
 // A Handout is what is needed to have a case driven.
 type Handout struct {
 	Job
-	Case *scenario.Case
+	Case *scenario.Task
 	Live Recording // answers model calls of the case here; nil in a replay
 }
 
@@ -285,7 +285,7 @@ func (a *attempt) standing() Standing {
 }
 
 // staysHere says why a case cannot be driven on another machine.
-func (w *Worker) staysHere(c *scenario.Case) string {
+func (w *Worker) staysHere(c *scenario.Task) string {
 	isMCP := func(d tools.Definition) bool { return strings.HasPrefix(d.Source, tools.MCPPrefix) }
 	switch {
 	case w.cfg.Live != nil && slices.ContainsFunc(c.Scenario.Tools, isMCP):

@@ -392,7 +392,7 @@ func TestLiveMCPStaysHere(t *testing.T) {
 	n := &notebook{}
 	_, err := p.run(context.Background(), func(s *setup) {
 		inNotebook(t, n)(s)
-		s.Drivers, s.Live = &crew{}, playing(func(*scenario.Case) (Recording, error) { return nil, errors.New("asked") })
+		s.Drivers, s.Live = &crew{}, playing(func(*scenario.Task) (Recording, error) { return nil, errors.New("asked") })
 	})
 	if !refusal.Is(err, refusal.Usage) || !strings.Contains(err.Error(), "case rent cannot be run over a fleet: it calls MCP servers") || len(n.entries) != 0 {
 		t.Errorf("got %v and the entries %s", err, n.kinds())

@@ -179,9 +179,9 @@ func (a answering) Approve(_ context.Context, caseID string, q session.Question)
 }
 
 // playing is a live side that a test plays.
-type playing func(*scenario.Case) (Recording, error)
+type playing func(*scenario.Task) (Recording, error)
 
-func (p playing) Case(c *scenario.Case, _ Job) (Recording, error) { return p(c) }
+func (p playing) Case(c *scenario.Task, _ Job) (Recording, error) { return p(c) }
 func (playing) Redactor() *cassette.Redactor                      { return nil }
 
 // records verifies the ledger and lists its records of some kinds.

@@ -48,7 +48,7 @@ func regraded(t *testing.T, p *place, s Stored) (g Regraded, err error) {
 func TestRegradingHasTheFolderAgain(t *testing.T) {
 	p := newPlace(t, folderLine+`,"grade":{"kind":"exact","expected":"done"}}`)
 	s := driven(t, p)
-	r := &run{c: &scenario.Case{Files: []digest.File{{Path: "a.txt", Data: []byte("one")}, {Path: "b.txt", Data: []byte("two")}}}}
+	r := &run{c: &scenario.Task{Files: []digest.File{{Path: "a.txt", Data: []byte("one")}, {Path: "b.txt", Data: []byte("two")}}}}
 	remove, ok, err := r.restoreFolder(s)
 	if err != nil || !ok {
 		t.Fatal(ok, err)

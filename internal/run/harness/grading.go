@@ -21,7 +21,7 @@ import (
 // graderOf says how a case is graded: by what it says itself, by the class's
 // rubric, or by its test. It refuses a case that nothing could grade, before
 // anything runs.
-func (w *Worker) graderOf(c *scenario.Case, tools []string) (*grade.Grader, error) {
+func (w *Worker) graderOf(c *scenario.Task, tools []string) (*grade.Grader, error) {
 	m := grade.Materials{Expected: c.Expected, ExpectedFiles: c.ExpectedFiles, Registration: w.cfg.Bench.Registration(), Judges: w.cfg.Bench.Judges().Files, Tools: tools}
 	switch {
 	case c.Grading != nil:
@@ -45,7 +45,7 @@ func (w *Worker) graderOf(c *scenario.Case, tools []string) (*grade.Grader, erro
 
 // toolsOf lists the tools that a case and its class tell of. Closed says that no
 // other can come up: the agent is ours, or its own tools are listed.
-func (w *Worker) toolsOf(c *scenario.Case) (names []string, closed bool) {
+func (w *Worker) toolsOf(c *scenario.Task) (names []string, closed bool) {
 	// Never nil: that would mean that nobody knows.
 	names = append([]string{}, w.cfg.Bench.Registration().AgentTools...)
 	names = append(names, c.Scenario.AgentTools...)

@@ -171,7 +171,7 @@ func TestResumeRefusesAnotherPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*setup){
-		"fewer cases": func(c *setup) { c.Select = func(s *scenario.Case) bool { return s.ID < "case-000005" } },
+		"fewer cases": func(c *setup) { c.Select = func(s *scenario.Task) bool { return s.ID < "case-000005" } },
 		"repeats":     func(c *setup) { c.Spec.Repeat = 3 },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -384,7 +384,7 @@ func TestMachineWithoutTheRubricsImageAsksNoModel(t *testing.T) {
 	missing, asked := errors.New("no such image"), false
 	err := p.rehearse(func(c *setup) {
 		c.Image = func(digest.Content) (*image.Image, error) { return nil, missing }
-		c.Live = playing(func(*scenario.Case) (Recording, error) { asked = true; return nil, errors.New("asked") })
+		c.Live = playing(func(*scenario.Task) (Recording, error) { asked = true; return nil, errors.New("asked") })
 	}, func(*Graded) error { return nil })
 	if !errors.Is(err, missing) || asked {
 		t.Errorf("got %v, asked %v; want that there is no image, before anything is asked", err, asked)

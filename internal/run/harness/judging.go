@@ -19,7 +19,7 @@ import (
 type Judging struct {
 	Attempt string
 	Class   string
-	Case    *scenario.Case
+	Case    *scenario.Task
 	Spec    grade.JudgeSpec
 	Value   extract.Value
 	// Models answers the model calls of this case: real models, or the

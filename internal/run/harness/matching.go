@@ -17,12 +17,12 @@ import (
 // Matching is how the model calls of a target in a case are looked up: by the
 // normalisers that the class and the target name, of which none touches what the
 // case itself says.
-func Matching(b *bench.Verified, t *agent.Target, c *scenario.Case) cassette.Matching {
+func Matching(b *bench.Verified, t *agent.Target, c *scenario.Task) cassette.Matching {
 	reg := b.Registration()
 	return matching(&reg, t, c)
 }
 
-func matching(reg *bench.Registration, t *agent.Target, c *scenario.Case) cassette.Matching {
+func matching(reg *bench.Registration, t *agent.Target, c *scenario.Task) cassette.Matching {
 	return cassette.Matching{Class: reg.Normalise, Target: t.Normalise, Given: c.Given}
 }
 

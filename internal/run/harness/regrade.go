@@ -83,7 +83,7 @@ func notRegraded(why string) Regraded {
 	return Regraded{Record: evidence.CaseScored{Outcome: evidence.Unscored, Reason: why}}
 }
 
-func (w *Worker) regrade(ctx context.Context, c *scenario.Case, s Stored) (Regraded, error) {
+func (w *Worker) regrade(ctx context.Context, c *scenario.Task, s Stored) (Regraded, error) {
 	log, err := s.Read(s.Files.Trajectory.Digest)
 	if err != nil {
 		return Regraded{}, err

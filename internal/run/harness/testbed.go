@@ -94,7 +94,7 @@ func (r *run) runTest(ctx context.Context) (*TestResult, error) {
 // without any way out. The copy has the case's own tests and none of the agent's
 // files that steer tests; it and the hidden tests exist only while the test runs.
 // Files of the folder that its picture did not keep come from the folder from.
-func RunTest(ctx context.Context, c *scenario.Case, now *store.Picture, from string, m TestMeans) (*TestResult, error) {
+func RunTest(ctx context.Context, c *scenario.Task, now *store.Picture, from string, m TestMeans) (*TestResult, error) {
 	t := c.Scenario.Test
 	bed, ignored := testbed(c, now)
 	dir, remove, err := store.TempDir("tally-test-")
@@ -203,7 +203,7 @@ const maxIgnored = 100
 // the case holds back, which is as in the case. Ignored names the agent's
 // changes that are not in it, escaped. With overlay, the hidden tests are there
 // in place of whatever has their paths, or would be in their way.
-func testbed(c *scenario.Case, now *store.Picture) (bed *store.Picture, ignored []string) {
+func testbed(c *scenario.Task, now *store.Picture) (bed *store.Picture, ignored []string) {
 	control, start := c.TestControl(), store.PictureOf(c.Files)
 	holds := func(e *store.Entry) bool { return control.HoldsBack(e.Path, e.Kind == store.LinkEntry) }
 	bed = &store.Picture{}

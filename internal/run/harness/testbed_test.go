@@ -23,7 +23,7 @@ func shown(p *store.Picture) map[string]string {
 }
 
 func TestHiddenTestsAreOverWhatTheAgentLeft(t *testing.T) {
-	c := &scenario.Case{
+	c := &scenario.Task{
 		Files:    []digest.File{{Path: "a/a.go", Data: []byte("bug")}, {Path: "a/a_test.go", Data: []byte("old test")}},
 		Tests:    []digest.File{{Path: "a/a_test.go", Data: []byte("hidden test")}, {Path: "data/in.txt", Data: []byte("hidden data")}},
 		Scenario: scenario.Scenario{Test: &scenario.Test{Command: []string{"go"}, TimeoutSeconds: 1, Overlay: true}},

@@ -95,7 +95,7 @@ type Job struct {
 // A Graded is one case that was driven and graded, and is not recorded. Record,
 // Pieces and Crossings are all that the ledger and the evidence get.
 type Graded struct {
-	Case      *scenario.Case
+	Case      *scenario.Task
 	Repeat    int
 	Suspended bool // an approval is open; there is no record then
 

@@ -26,7 +26,7 @@ type Control struct {
 }
 
 // TestControl is that of the case, which has a test.
-func (c *Case) TestControl() *Control {
+func (c *Task) TestControl() *Control {
 	t := c.Scenario.Test
 	k := &Control{shipped: map[string]bool{}, editable: t.Editable, tests: t.Files, own: map[string]bool{},
 		beside: map[string]bool{".": true, "src": true, "lib": true}}

@@ -9,7 +9,7 @@ import (
 
 // control is that of a case with these files and this test.
 func control(test *Test, files ...string) *Control {
-	c := &Case{Scenario: Scenario{Test: test}}
+	c := &Task{Scenario: Scenario{Test: test}}
 	for _, name := range files {
 		c.Files = append(c.Files, digest.File{Path: name})
 	}

@@ -10,7 +10,7 @@ import (
 // agent remembers, its tools with the answers of their fixtures, and the files of
 // the working folder. What stands in them is part of the question, and not
 // something that changes from run to run.
-func (c *Case) Given() []string {
+func (c *Task) Given() []string {
 	s := &c.Scenario
 	texts := []string{s.Start}
 	for _, t := range s.Turns {

@@ -2,7 +2,7 @@
 // tools there are, how approvals are answered, what the working folder holds.
 //
 // A case is written as a folder (scenario.yaml beside input/ and expected/) or
-// as one line of dataset.jsonl. Both become a [Case]. Everything comes from
+// as one line of dataset.jsonl. Both become a [Task]. Everything comes from
 // verified bytes of a bench; this package checks shape and meaning and runs
 // nothing. docs/formats/scenario.md has the format.
 package scenario

@@ -126,7 +126,7 @@ func TestScenarioMistakesNameTheirPlace(t *testing.T) {
 }
 
 func TestDatasetLines(t *testing.T) {
-	dataset := func(lines string) (*Case, error) {
+	dataset := func(lines string) (*Task, error) {
 		set, err := load(t, map[string]string{"registration.yaml": registration, "dataset.jsonl": lines})
 		if err != nil {
 			return nil, err

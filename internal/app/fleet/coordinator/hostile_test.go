@@ -126,7 +126,7 @@ func (y *yard) given(h *hand, id string) (ticket string, got chan ended) {
 			got <- ended{nil, err}
 			return
 		}
-		d, err := k.Drive(y.Context(), harness.Handout{Job: job, Live: y.live, Case: &scenario.Case{ID: id, Files: []digest.File{{Path: "f", Data: []byte("of " + id)}}}})
+		d, err := k.Drive(y.Context(), harness.Handout{Job: job, Live: y.live, Case: &scenario.Task{ID: id, Files: []digest.File{{Path: "f", Data: []byte("of " + id)}}}})
 		k.Verdict(err)
 		got <- ended{d, err}
 	}()

@@ -98,7 +98,7 @@ func (s *shift) claim(ctx context.Context, t bus.Taken) (*fleet.Handout, error) 
 
 // drive takes the agent through a case.
 func (s *shift) drive(ctx context.Context, h *fleet.Handout) (*harness.DriveResult, error) {
-	c := &scenario.Case{ID: h.CaseID, HeldOut: h.HeldOut, Scenario: h.Scenario}
+	c := &scenario.Task{ID: h.CaseID, HeldOut: h.HeldOut, Scenario: h.Scenario}
 	if err := c.Scenario.Validate(); err != nil {
 		return nil, err
 	}
@@ -214,7 +214,7 @@ func (s *shift) put(ctx context.Context, ticket string, d digest.Content, piece 
 type live struct{ s *shift }
 
 // Case begins the live side of one case.
-func (l *live) Case(*scenario.Case, harness.Job) (harness.Recording, error) { return l, nil }
+func (l *live) Case(*scenario.Task, harness.Job) (harness.Recording, error) { return l, nil }
 
 // Redactor finds secrets by their shape: this machine has no key of a provider.
 func (l *live) Redactor() *cassette.Redactor { return nil }

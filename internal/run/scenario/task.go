@@ -23,8 +23,8 @@ const (
 	testsDir    = "tests/"
 )
 
-// A Case is everything of one case that a run needs, however it was written.
-type Case struct {
+// A Task is everything of one case that a run needs, however it was written.
+type Task struct {
 	ID       string
 	Digest   digest.Content
 	Tags     []string
@@ -65,7 +65,7 @@ type written struct {
 
 // RefuseGrading says that something is wrong with how the case is graded, and
 // where that stands: member is the path to it.
-func (c *Case) RefuseGrading(member []string, err error) error {
+func (c *Task) RefuseGrading(member []string, err error) error {
 	if c.written.line == 0 {
 		doc, parseErr := strictyaml.Parse(path.Join(c.ID, bench.GradingFile), c.written.yaml, gradingRules)
 		if parseErr != nil {
@@ -77,7 +77,7 @@ func (c *Case) RefuseGrading(member []string, err error) error {
 }
 
 // OfDataset reports whether the case is a line of a dataset.
-func (c *Case) OfDataset() bool { return c.written.line > 0 }
+func (c *Task) OfDataset() bool { return c.written.line > 0 }
 
 var gradingRules = strictyaml.Rules{PlainDigits: true, Hint: "docs/formats/grading.md has the format"}
 
@@ -129,7 +129,7 @@ func (s *Set) Ref(i int) Ref {
 }
 
 // Case takes case i apart.
-func (s *Set) Case(i int) (*Case, error) {
+func (s *Set) Case(i int) (*Task, error) {
 	if i < len(s.folders) {
 		return fromFolder(s.folders[i], s.target)
 	}
@@ -141,9 +141,9 @@ func (s *Set) Case(i int) (*Case, error) {
 	return c, err
 }
 
-func fromFolder(v bench.VerifiedCase, target string) (*Case, error) {
+func fromFolder(v bench.VerifiedCase, target string) (*Task, error) {
 	about := v.Case()
-	c := &Case{ID: about.CaseID, Digest: v.Digest(), Tags: about.Tags, HeldOut: about.IsHeldOut(), Expected: about.Expected,
+	c := &Task{ID: about.CaseID, Digest: v.Digest(), Tags: about.Tags, HeldOut: about.IsHeldOut(), Expected: about.Expected,
 		Rubric: about.Limits()}
 	c.Cassette, c.Provenance = v.CassetteFor(target)
 	var said, grading []byte
@@ -188,7 +188,7 @@ func fromFolder(v bench.VerifiedCase, target string) (*Case, error) {
 }
 
 // readScenario reads scenario.yaml, or makes one turn of the prompt.
-func (c *Case) readScenario(data []byte) error {
+func (c *Task) readScenario(data []byte) error {
 	if data == nil {
 		prompt, err := c.prompt()
 		if err != nil {
@@ -209,7 +209,7 @@ func (c *Case) readScenario(data []byte) error {
 }
 
 // prompt is what the user says in a case without a scenario.
-func (c *Case) prompt() (string, error) {
+func (c *Task) prompt() (string, error) {
 	for _, f := range c.Files {
 		if f.Path == "prompt.txt" || f.Path == "prompt.md" || len(c.Files) == 1 {
 			text := strings.TrimRight(string(f.Data), "\n")
@@ -224,7 +224,7 @@ func (c *Case) prompt() (string, error) {
 }
 
 // describe writes what a rubric is told about the case.
-func (c *Case) describe(disposition, difficulty, title string, free canon.RawMessage) error {
+func (c *Task) describe(disposition, difficulty, title string, free canon.RawMessage) error {
 	var err error
 	c.Metadata, err = canon.Marshal(struct {
 		CaseID      string           `json:"case_id"`
@@ -264,12 +264,12 @@ type line struct {
 	Context  canon.RawMessage `json:"context,omitempty"`
 }
 
-func fromLine(n int, text []byte) (*Case, error) {
+func fromLine(n int, text []byte) (*Task, error) {
 	var l line
 	if err := canon.Unmarshal(text, &l); err != nil {
 		return nil, refuseLine(n, text, err, lineHint)
 	}
-	c := &Case{ID: l.ID, Digest: digest.ContentOf(text), Tags: l.Tags, HeldOut: l.HeldOut, Expected: l.Expected, written: written{line: n, json: text},
+	c := &Task{ID: l.ID, Digest: digest.ContentOf(text), Tags: l.Tags, HeldOut: l.HeldOut, Expected: l.Expected, written: written{line: n, json: text},
 		Rubric: bench.RubricLimits{WallClockSeconds: bench.DefaultRubricSeconds, MemoryBytes: bench.DefaultRubricMemoryBytes},
 		Scenario: Scenario{Version: 1, Turns: l.Turns, Approvals: l.Approvals, Start: l.Start, Memory: l.Memory, Tools: l.Tools, AgentTools: l.OwnTools,
 			Model: l.Model, Test: l.Test}}
@@ -314,7 +314,7 @@ func refuseLine(n int, text []byte, err error, hint string) error {
 
 // validate checks what the types do not say, of the line and of the case that
 // was made of it.
-func (l *line) validate(c *Case) error {
+func (l *line) validate(c *Task) error {
 	if (l.Input == "") == (len(l.Turns) == 0) {
 		return errors.New(`expected "input" or "turns", and not both`)
 	}
