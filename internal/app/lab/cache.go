@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"tallystick/internal/read/history"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
@@ -23,16 +23,10 @@ import (
 type cache struct {
 	s       *Setup
 	replies *evidence.PlannedReplies
-	earlier map[string][]earlier // by case, oldest first
+	earlier map[string][]*dossier.Case // that were run live before, by case, oldest first
 
 	mu      sync.Mutex
 	claimed map[claim]bool
-}
-
-// An earlier is a case that was run live before.
-type earlier struct {
-	attempt *history.Attempt
-	record  *history.Case
 }
 
 // A claim says that a line of recordings answers one repetition of a case. It must
@@ -43,7 +37,7 @@ type claim struct {
 }
 
 func newCache(s *Setup, replies *evidence.PlannedReplies) *cache {
-	c := &cache{s: s, replies: replies, earlier: map[string][]earlier{}, claimed: map[claim]bool{}}
+	c := &cache{s: s, replies: replies, earlier: map[string][]*dossier.Case{}, claimed: map[claim]bool{}}
 	if s.place.Reading == nil || replies.From != evidence.FromCache {
 		return c
 	}
@@ -51,9 +45,9 @@ func newCache(s *Setup, replies *evidence.PlannedReplies) *cache {
 		if a.Mode != "live" || a.Class != s.Bench.Class() || a.Target != s.Target.Name || !a.Kept {
 			continue
 		}
-		for record := range a.Cases() {
+		for record := range s.place.Reading.Dossier(a).Cases() {
 			if record.Index >= 0 {
-				c.earlier[record.ID] = append(c.earlier[record.ID], earlier{a, record})
+				c.earlier[record.ID] = append(c.earlier[record.ID], record)
 			}
 		}
 	}
@@ -65,8 +59,8 @@ func newCache(s *Setup, replies *evidence.PlannedReplies) *cache {
 func (c *cache) check() error {
 	for _, id := range slices.Sorted(maps.Keys(c.earlier)) {
 		for _, e := range c.earlier[id] {
-			if _, err := c.recording(e.record); err != nil {
-				return fmt.Errorf("case %s: the recording of attempt %s: %w", id, e.attempt.ID, err)
+			if _, err := recordingOf(e); err != nil {
+				return fmt.Errorf("case %s: the recording of attempt %s: %w", id, e.Dossier().ID, err)
 			}
 		}
 	}
@@ -122,32 +116,31 @@ func (c *cache) lines(of *scenario.Task, attempt string) ([]*line, error) {
 		}
 	}
 	for _, e := range c.earlier[of.ID] {
-		if e.attempt.ID == attempt {
+		if e.Dossier().ID == attempt {
 			continue
 		}
-		data, err := c.recording(e.record)
+		data, err := recordingOf(e)
 		if err == nil && data != nil {
 			var from *digest.Content
-			if x := e.record.Cached; x != nil && x.Replies > 0 {
+			if x := e.Cached; x != nil && x.Replies > 0 {
 				from = &x.Recording
 			}
-			err = add(data, from, e.attempt.ID)
+			err = add(data, from, e.Dossier().ID)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("case %s: the recording of attempt %s: %w", of.ID, e.attempt.ID, err)
+			return nil, fmt.Errorf("case %s: the recording of attempt %s: %w", of.ID, e.Dossier().ID, err)
 		}
 	}
 	return lines, nil
 }
 
-// recording reads the recording that a record names, nil if it is not at hand.
+// recordingOf reads the recording that a record names, nil if it is not at hand.
 // Evidence that is there and is not what its name says is an error.
-func (c *cache) recording(record *history.Case) ([]byte, error) {
-	read := c.s.place.Reading.Piece
-	files, err := history.FilesOf(record, read)
+func recordingOf(c *dossier.Case) ([]byte, error) {
+	files, err := c.Files()
 	if err == nil && files.Recording != nil {
 		var data []byte
-		if data, err = read(*files.Recording); err == nil {
+		if data, err = c.Dossier().Reading().Piece(*files.Recording); err == nil {
 			return data, nil
 		}
 	}
