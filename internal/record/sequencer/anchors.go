@@ -60,6 +60,9 @@ func loadAnchor(fsys store.FS, path string) (AnchorFile, error) {
 	if err == nil {
 		a, err = ledger.ParseAnchor(data)
 	}
+	if refusal.Is(err, refusal.NewerFormat) {
+		return AnchorFile{}, fmt.Errorf("%s: %w", path, err)
+	}
 	if err != nil {
 		// An anchor that cannot be parsed is evidence that does not verify, not
 		// a file of somebody else's: its name claims to be one.
