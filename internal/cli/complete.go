@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"tallystick/internal/read/dossier/names"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/run/bench"
@@ -22,7 +22,7 @@ import (
 
 // A partial line is what somebody has typed so far.
 type partial struct {
-	names  names.Names
+	names  dossier.Names
 	args   []string // complete ones
 	prefix string   // of the one being typed
 	cmd    *cobra.Command
@@ -197,7 +197,7 @@ func argumentWords(cmd *cobra.Command) []string {
 func (p *program) lookUp(cmd *cobra.Command, args []string, prefix string, lookup func(partial) []string) []cobra.Completion {
 	t := partial{args: args, prefix: prefix, cmd: cmd}
 	if place, err := openPlace(p.env); err == nil {
-		t.names = names.Of(place)
+		t.names = dossier.NamesOf(place)
 	}
 	var found []cobra.Completion
 	for _, name := range lookup(t) {

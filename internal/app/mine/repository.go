@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"tallystick/internal/read/dossier/gitlog"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/refusal"
 )
 
@@ -19,7 +19,7 @@ const maxBlob = 8 << 20
 // A repository is asked for objects by plumbing that runs nothing which the
 // repository names: no hook, filter, pager, difference program or transport.
 type repository struct {
-	git   gitlog.Repository
+	git   dossier.Repository
 	blobs map[string][]byte // by the id that git has for them
 	large map[string]bool   // those that were too large to be kept
 }
@@ -54,7 +54,7 @@ const (
 )
 
 func openRepository(dir, searchPath string) *repository {
-	return &repository{git: gitlog.Repository{Dir: dir, Path: searchPath}, blobs: map[string][]byte{}, large: map[string]bool{}}
+	return &repository{git: dossier.Repository{Dir: dir, Path: searchPath}, blobs: map[string][]byte{}, large: map[string]bool{}}
 }
 
 // history lists the commits of the first-parent line, newest first: no merges, and

@@ -6,7 +6,6 @@ import (
 	"path"
 
 	"tallystick/internal/read/dossier"
-	"tallystick/internal/read/dossier/withheld"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/outline"
 	"tallystick/internal/read/scorecard"
@@ -155,7 +154,7 @@ func why(c *dossier.Case, whole bool) (*Why, error) {
 
 // openOrHide returns what hides the texts of a case, or adds the salt for somebody
 // who asked to see them.
-func openOrHide(c *dossier.Case, a *Why) (*withheld.Hider, error) {
+func openOrHide(c *dossier.Case, a *Why) (*dossier.Hider, error) {
 	a.HeldOut = c.IsHeldOut()
 	if !a.HeldOut || !c.Dossier().Reading().ShowsHeldOut() {
 		return c.Hider()

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"tallystick/internal/read/dossier/gitlog"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/sequencer"
 	"tallystick/internal/record/workspace"
@@ -74,7 +73,7 @@ func (p *Place) lost() error {
 // uncommitted names the newest anchor of the workspace if git carries the
 // workspace and not the anchor; "" if git has it, or knows nothing of the folder.
 func (p *Place) uncommitted() (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), gitlog.Timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), gitTimeout)
 	defer cancel()
 	tracked, err := p.repository().Run(ctx, nil, "ls-tree", "--name-only", "HEAD", "--", workspace.SettingsFile)
 	if err != nil || len(tracked) == 0 {

@@ -4,7 +4,6 @@ import (
 	"iter"
 	"sync"
 
-	"tallystick/internal/read/dossier/rows"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/digest"
 )
@@ -21,11 +20,11 @@ type Display struct {
 	r *Reading
 
 	mu   sync.Mutex
-	rows map[string]*rows.Rows // by attempt
+	rows map[string]*rows // by attempt
 }
 
 // ForDisplay returns a Display of what was read. Close it to keep what it found.
-func (r *Reading) ForDisplay() *Display { return &Display{r: r, rows: make(map[string]*rows.Rows)} }
+func (r *Reading) ForDisplay() *Display { return &Display{r: r, rows: make(map[string]*rows)} }
 
 // CacheDir is the folder of what is derived and may be deleted at any time.
 func (p *Place) CacheDir() string { return p.Private("cache") }
@@ -61,7 +60,7 @@ func (d *Dossier) passed() iter.Seq[*Case] {
 
 // look is [Case.CheckEvidence] for display.
 func (d *Display) look(c *Case) error {
-	a, key := c.of.Attempt, rows.Key(c.of.Attempt, c.Case)
+	a, key := c.of.Attempt, rowKey(c.of.Attempt, c.Case)
 	if d.known(a.ID, key) {
 		return nil
 	}
@@ -81,7 +80,7 @@ func (d *Display) known(attempt string, key digest.Content) bool {
 	defer d.mu.Unlock()
 	r := d.rows[attempt]
 	if r == nil {
-		r = rows.Load(d.r.fs(), d.r.CacheDir(), d.r.EvidenceDir(), attempt)
+		r = loadRows(d.r.fs(), d.r.CacheDir(), d.r.EvidenceDir(), attempt)
 		d.rows[attempt] = r
 	}
 	return r.Has(key)

@@ -3,21 +3,20 @@ package dossier
 import (
 	"context"
 
-	"tallystick/internal/read/dossier/gitlog"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/refusal"
 )
 
-func (p *Place) repository() gitlog.Repository {
-	return gitlog.Repository{Dir: p.Dir, Path: p.Getenv("PATH")}
+func (p *Place) repository() Repository {
+	return Repository{Dir: p.Dir, Path: p.Getenv("PATH")}
 }
 
 // A gitCheck compares a ledger with the anchors that git holds. A nil one compares
 // nothing.
 type gitCheck struct {
 	place   *Place
-	anchors []gitlog.Anchor
+	anchors []gitAnchor
 	heads   map[int64]digest.ID // of the ledger, at their sizes, as it is verified
 }
 

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"tallystick/internal/read/bundle"
-	"tallystick/internal/read/dossier/withheld"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
@@ -142,7 +141,7 @@ func (p *Public) Records(cases iter.Seq[*history.Case]) (map[int64]*evidence.Cas
 type PublicCase struct {
 	*history.Case
 	c     *Case
-	hider *withheld.Hider // nil if nothing is to be hidden
+	hider *Hider // nil if nothing is to be hidden
 }
 
 // IsHidden reports whether the texts of the case do not leave.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 
-	"tallystick/internal/read/dossier/withheld"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
@@ -44,12 +43,12 @@ func (p *Place) withheldSecret() ([]byte, error) {
 
 // Hider returns what hides the texts of a case; nil if it is not held out, or if
 // somebody asked to see it.
-func (c *Case) Hider() (*withheld.Hider, error) {
+func (c *Case) Hider() (*Hider, error) {
 	if c.of.r.ask.ShowHeldOut || c.Index < 0 || !c.IsHeldOut() {
 		return nil, nil
 	}
 	salt, err := c.Salt()
-	return &withheld.Hider{Salt: salt}, err
+	return &Hider{Salt: salt}, err
 }
 
 // IsHidden reports whether the texts of the case are to be hidden.

@@ -3,7 +3,6 @@ package wire
 import (
 	"cmp"
 	"fmt"
-	"slices"
 )
 
 // A Provider is whose servers speak some of the APIs, with what their clients
@@ -40,11 +39,6 @@ func Providers() []*Provider {
 		}
 	}
 	return list
-}
-
-// IsProvider reports whether a provider has this name.
-func IsProvider(name string) bool {
-	return slices.ContainsFunc(table, func(r *row) bool { return r.provider.Name == name })
 }
 
 // ProviderNames lists the names of [Providers].

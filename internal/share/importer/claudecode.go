@@ -7,7 +7,6 @@ import (
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/record/refusal"
-	"tallystick/internal/share/shape"
 )
 
 const claudeSession kind = "claude-code"
@@ -18,7 +17,7 @@ var claudeCodeHarness = harness{
 	runs:       "the sessions of a folder",
 	scores:     "none",
 	parts: []part{
-		{kind: claudeSession, together: (*file).dir, fits: func(s *shape.Shape) bool { return s.Has("sessionId", "type") && s.HasAny("uuid", "message") }},
+		{kind: claudeSession, together: (*file).dir, fits: func(s *Shape) bool { return s.Has("sessionId", "type") && s.HasAny("uuid", "message") }},
 	},
 	read: (*session).claudeCode,
 }

@@ -6,7 +6,6 @@ import (
 
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
-	"tallystick/internal/share/shape"
 )
 
 const deepEval kind = "deepeval"
@@ -17,7 +16,7 @@ var deepEvalHarness = harness{
 	runs:       "a file",
 	scores:     "each metric",
 	parts: []part{
-		{kind: deepEval, fits: func(s *shape.Shape) bool {
+		{kind: deepEval, fits: func(s *Shape) bool {
 			return s.HasAny("testCases", "conversationalTestCases") && s.HasAny("testCases[].metricsData", "conversationalTestCases[].metricsData", "metricsScores", "testPassed", "hyperparameters") ||
 				s.HasAny("testRunData.testCases", "testRunData.conversationalTestCases")
 		}},

@@ -11,7 +11,6 @@ import (
 
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
-	"tallystick/internal/share/shape"
 )
 
 // The kinds of files.
@@ -26,8 +25,8 @@ var eeeHarness = harness{
 	runs:       "an evaluation of a file",
 	scores:     "`score`",
 	parts: []part{
-		{kind: eeeAggregate, together: (*file).dir, fits: func(s *shape.Shape) bool { return s.Has("evaluation_id", "evaluation_results", "model_info") }},
-		{kind: eeeSamples, together: (*file).dir, fits: func(s *shape.Shape) bool { return s.Has("evaluation_id", "sample_id", "evaluation.score") }},
+		{kind: eeeAggregate, together: (*file).dir, fits: func(s *Shape) bool { return s.Has("evaluation_id", "evaluation_results", "model_info") }},
+		{kind: eeeSamples, together: (*file).dir, fits: func(s *Shape) bool { return s.Has("evaluation_id", "sample_id", "evaluation.score") }},
 	},
 	read: (*session).everyEvalEver,
 	companions: func(f *file) func(string) bool {

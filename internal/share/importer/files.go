@@ -16,14 +16,13 @@ import (
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/record/refusal"
-	"tallystick/internal/share/shape"
 )
 
 // A file is one that was given or found.
 type file struct {
 	path  string // as it is shown
 	kind  kind
-	shape *shape.Shape // of JSON
+	shape *Shape // of JSON
 
 	// A file that was found lies in a folder that was given; links do not lead
 	// out of it.

@@ -14,7 +14,6 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"tallystick/internal/read/results"
-	"tallystick/internal/share/shape"
 )
 
 // fuzzKinds fuzzes a reader with the files of all fixtures that begin with name.
@@ -80,14 +79,14 @@ func readAs(t *testing.T, k kind, data []byte) ([]results.Run, []results.Sample,
 		f = &file{path: filepath.Join(t.TempDir(), "f")}
 		write(t, f.path, data)
 	} else if looksLikeJSON(data) {
-		shape, err := shape.Read(bytes.NewReader(data), false)
+		shape, err := readShape(bytes.NewReader(data), false)
 		if err != nil {
 			return nil, nil, err
 		}
 		f.shape = shape
 	}
 	if f.shape == nil {
-		f.shape = &shape.Shape{}
+		f.shape = &Shape{}
 	}
 	f.kind = k
 	var samples []results.Sample

@@ -9,7 +9,6 @@ import (
 
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
-	"tallystick/internal/share/shape"
 )
 
 // The kinds of files.
@@ -30,11 +29,11 @@ var harborHarness = harness{
 				return path.Dir(path.Dir(f.dir()))
 			}
 			return f.dir()
-		}, fits: func(s *shape.Shape) bool {
+		}, fits: func(s *Shape) bool {
 			return strings.HasPrefix(s.Said["schema_version"], "ATIF") && s.Has("steps")
 		}},
-		{kind: harborTrial, together: func(f *file) string { return path.Dir(f.dir()) }, fits: func(s *shape.Shape) bool { return s.Has("trial_name", "task_name", "agent_info") }}, // <job>/<trial>/result.json
-		{kind: harborJob, together: (*file).dir, fits: func(s *shape.Shape) bool {
+		{kind: harborTrial, together: func(f *file) string { return path.Dir(f.dir()) }, fits: func(s *Shape) bool { return s.Has("trial_name", "task_name", "agent_info") }}, // <job>/<trial>/result.json
+		{kind: harborJob, together: (*file).dir, fits: func(s *Shape) bool {
 			return s.Has("stats.evals") && s.HasAny("n_total_trials", "started_at", "id")
 		}},
 	},

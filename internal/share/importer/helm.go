@@ -9,7 +9,6 @@ import (
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/record/refusal"
-	"tallystick/internal/share/shape"
 )
 
 // The kinds of files.
@@ -27,11 +26,11 @@ var helmHarness = harness{
 	runs:       "a run folder",
 	scores:     "`<split>/<statistic>`, without those that only count tokens, time and the like",
 	parts: []part{
-		{kind: helmState, together: (*file).dir, fits: func(s *shape.Shape) bool { return s.Has("adapter_spec", "request_states") }},
-		{kind: helmSpec, together: (*file).dir, fits: func(s *shape.Shape) bool { return s.Has("adapter_spec", "scenario_spec", "metric_specs") }},
-		{kind: helmInstances, together: (*file).dir, fits: func(s *shape.Shape) bool { return s.List && s.Has("instance_id", "stats") }},
-		{kind: helmStats, together: (*file).dir, fits: func(s *shape.Shape) bool { return s.List && s.Has("name.name", "count", "sum") }},
-		{kind: helmScenario, together: (*file).dir, fits: func(s *shape.Shape) bool { return s.Has("definition_path", "name", "tags") }},
+		{kind: helmState, together: (*file).dir, fits: func(s *Shape) bool { return s.Has("adapter_spec", "request_states") }},
+		{kind: helmSpec, together: (*file).dir, fits: func(s *Shape) bool { return s.Has("adapter_spec", "scenario_spec", "metric_specs") }},
+		{kind: helmInstances, together: (*file).dir, fits: func(s *Shape) bool { return s.List && s.Has("instance_id", "stats") }},
+		{kind: helmStats, together: (*file).dir, fits: func(s *Shape) bool { return s.List && s.Has("name.name", "count", "sum") }},
+		{kind: helmScenario, together: (*file).dir, fits: func(s *Shape) bool { return s.Has("definition_path", "name", "tags") }},
 	},
 	read: (*session).helm,
 	companions: func(*file) func(string) bool {

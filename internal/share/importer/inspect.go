@@ -7,7 +7,6 @@ import (
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/share/setup"
-	"tallystick/internal/share/shape"
 )
 
 // The kinds of files.
@@ -22,7 +21,7 @@ var inspectHarness = harness{
 	runs:       "a log",
 	scores:     "each scorer; `C` is 1, `P` 0.5, `I` and `N` 0; parts of a value as `<scorer>/<part>`",
 	parts: []part{
-		{kind: inspectJSON, fits: func(s *shape.Shape) bool { return s.Has("eval.task", "eval.model") && s.HasAny("status", "version") }},
+		{kind: inspectJSON, fits: func(s *Shape) bool { return s.Has("eval.task", "eval.model") && s.HasAny("status", "version") }},
 		{kind: inspectArchive, begins: []string{"PK\x03\x04", "PK\x05\x06"}, called: "a zip archive"},
 	},
 	read: alone(map[kind]func(*session, *file) error{inspectJSON: (*session).inspectJSON, inspectArchive: (*session).inspectArchive}),

@@ -14,7 +14,6 @@ import (
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/share/setup"
-	"tallystick/internal/share/shape"
 )
 
 // The kinds of files.
@@ -29,10 +28,10 @@ var lmEvalHarness = harness{
 	runs:       "a task of a results file",
 	scores:     "`<filter>/<metric>`; without filters the filter is `none`",
 	parts: []part{
-		{kind: lmEvalSamples, together: (*file).dir, fits: func(s *shape.Shape) bool {
+		{kind: lmEvalSamples, together: (*file).dir, fits: func(s *Shape) bool {
 			return s.Has("doc_id") && s.HasAny("filtered_resps", "resps") && s.HasAny("doc", "target", "doc_hash")
 		}},
-		{kind: lmEvalResults, together: (*file).dir, fits: func(s *shape.Shape) bool {
+		{kind: lmEvalResults, together: (*file).dir, fits: func(s *Shape) bool {
 			return s.Kinds["results"] == jsonstream.Object && (s.HasAny("task_hashes", "lm_eval_version", "n-shot") || s.Has("versions", "config"))
 		}},
 	},

@@ -6,7 +6,6 @@ import (
 
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
-	"tallystick/internal/share/shape"
 )
 
 // The kinds of files.
@@ -21,10 +20,10 @@ var mlflowHarness = harness{
 	runs:       "a file",
 	scores:     "each scorer",
 	parts: []part{
-		{kind: mlflowTraces, fits: func(s *shape.Shape) bool {
+		{kind: mlflowTraces, fits: func(s *Shape) bool {
 			return s.Has("info.trace_id") || s.Has("info.request_id", "info.status") || s.Has("traces[].info.trace_id")
 		}},
-		{kind: mlflowTable, fits: func(s *shape.Shape) bool {
+		{kind: mlflowTable, fits: func(s *Shape) bool {
 			return s.Kinds["columns"] == jsonstream.Array && s.Kinds["data"] == jsonstream.Array
 		}},
 	},

@@ -6,7 +6,6 @@ import (
 
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
-	"tallystick/internal/share/shape"
 )
 
 // The kinds of files.
@@ -21,10 +20,10 @@ var mtebHarness = harness{
 	runs:       "a task",
 	scores:     "none: there are no rows",
 	parts: []part{
-		{kind: mtebTask, together: (*file).dir, fits: func(s *shape.Shape) bool {
+		{kind: mtebTask, together: (*file).dir, fits: func(s *Shape) bool {
 			return s.Has("mteb_version") && (s.Has("task_name", "scores") || s.Has("mteb_dataset_name"))
 		}},
-		{kind: mtebModel, together: (*file).dir, fits: func(s *shape.Shape) bool {
+		{kind: mtebModel, together: (*file).dir, fits: func(s *Shape) bool {
 			return s.Has("name", "revision") && s.HasAny("n_parameters", "embed_dim", "similarity_fn_name")
 		}},
 	},

@@ -8,7 +8,6 @@ import (
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/record/refusal"
-	"tallystick/internal/share/shape"
 )
 
 const openAIEvals kind = "openai-evals"
@@ -19,7 +18,7 @@ var openAIEvalsHarness = harness{
 	runs:       "a log",
 	scores:     "`match`, or the numbers of `metrics` events",
 	parts: []part{
-		{kind: openAIEvals, fits: func(s *shape.Shape) bool {
+		{kind: openAIEvals, fits: func(s *Shape) bool {
 			return s.Has("spec.eval_name", "spec.completion_fns") || s.Has("run_id", "event_id", "type", "data")
 		}},
 	},

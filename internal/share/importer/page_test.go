@@ -9,7 +9,6 @@ import (
 
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
-	"tallystick/internal/share/shape"
 )
 
 const importPage = "../../../docs/formats/import.md"
@@ -52,7 +51,7 @@ var madeUp = harness{
 	recognised: "`quests` with `glory`",
 	runs:       "a file",
 	scores:     "`glory`",
-	parts:      []part{{kind: "made-up", fits: func(s *shape.Shape) bool { return s.Has("quests[].glory") }}},
+	parts:      []part{{kind: "made-up", fits: func(s *Shape) bool { return s.Has("quests[].glory") }}},
 	read: alone(map[kind]func(*session, *file) error{"made-up": func(s *session, f *file) error {
 		b := s.begin("made_up")
 		err := s.json(f, func(r *jsonstream.Reader) error {

@@ -7,7 +7,6 @@ import (
 
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
-	"tallystick/internal/share/shape"
 )
 
 // The kinds of files.
@@ -22,12 +21,12 @@ var promptfooHarness = harness{
 	runs:       "a file",
 	scores:     "`success`, `score`, `named:<name>`",
 	parts: []part{
-		{kind: promptfooFile, fits: func(s *shape.Shape) bool {
+		{kind: promptfooFile, fits: func(s *Shape) bool {
 			return s.Has("results.results", "results.version") ||
 				s.Said["version"] == "1" && s.Has("results[].prompt", "results[].vars") ||
 				s.Has("results[].providerResponse") || s.Has("createdAt", "results[].promptIdx")
 		}},
-		{kind: promptfooRows, fits: func(s *shape.Shape) bool {
+		{kind: promptfooRows, fits: func(s *Shape) bool {
 			return s.Has("promptIdx", "testIdx") && s.HasAny("testCase", "vars", "gradingResult")
 		}},
 	},

@@ -13,7 +13,6 @@ import (
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/record/refusal"
-	"tallystick/internal/share/shape"
 )
 
 // The kinds of files.
@@ -28,7 +27,7 @@ var ragasHarness = harness{
 	runs:       "a file",
 	scores:     "each column that holds numbers",
 	parts: []part{
-		{kind: ragasJSON, fits: func(s *shape.Shape) bool {
+		{kind: ragasJSON, fits: func(s *Shape) bool {
 			return s.Has("user_input") && s.HasAny("response", "reference", "retrieved_contexts") ||
 				s.Has("question", "answer") && s.HasAny("contexts", "ground_truth", "ground_truths") || s.Below("", "[].metric_input")
 		}},

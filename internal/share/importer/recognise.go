@@ -11,7 +11,6 @@ import (
 
 	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/record/refusal"
-	"tallystick/internal/share/shape"
 )
 
 // A kind is what a file was recognised as: a name of the harness, and after a
@@ -39,7 +38,7 @@ type harness struct {
 type part struct {
 	kind    kind
 	begins  []string
-	fits    func(*shape.Shape) bool
+	fits    func(*Shape) bool
 	columns func([]string) bool
 	called  string // what it is, if it is not JSON
 	seeks   bool   // it cannot be read from standard input
@@ -94,7 +93,7 @@ func (o Options) find(told func(*part) bool) kind {
 }
 
 // kindOf says whose JSON it is that has these members.
-func (o Options) kindOf(s *shape.Shape) kind {
+func (o Options) kindOf(s *Shape) kind {
 	return o.find(func(p *part) bool { return p.fits != nil && p.fits(s) })
 }
 
@@ -172,7 +171,7 @@ func looksLikeJSON(head []byte) bool {
 }
 
 func (f *file) recogniseShape(src io.Reader, whole bool, o Options) error {
-	s, err := shape.Read(src, whole)
+	s, err := readShape(src, whole)
 	if err != nil {
 		// In a folder a file that is not whole JSON may be anybody's; one that
 		// begins like a result and breaks off is refused all the same.
@@ -192,7 +191,7 @@ func (f *file) brokenInFolder(broken error, o Options) error {
 		return err
 	}
 	defer src.Close()
-	s, err := shape.Read(io.LimitReader(src, sniffBytes), false)
+	s, err := readShape(io.LimitReader(src, sniffBytes), false)
 	if err == nil && o.kindOf(s) != "" {
 		return fmt.Errorf("%s: %w", f.path, broken)
 	}

@@ -10,7 +10,6 @@ import (
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/record/refusal"
-	"tallystick/internal/share/shape"
 )
 
 // The kinds of files.
@@ -25,8 +24,8 @@ var spansHarness = harness{
 	runs:       "the spans of a folder; a row is a conversation (`session.id`, `gen_ai.conversation.id`) or else a trace",
 	scores:     "annotations, and `gen_ai.evaluation.result` events",
 	parts: []part{
-		{kind: otlpSpans, together: (*file).dir, fits: func(s *shape.Shape) bool { return s.Has("resourceSpans") }},
-		{kind: phoenixSpans, together: (*file).dir, fits: func(s *shape.Shape) bool {
+		{kind: otlpSpans, together: (*file).dir, fits: func(s *Shape) bool { return s.Has("resourceSpans") }},
+		{kind: phoenixSpans, together: (*file).dir, fits: func(s *Shape) bool {
 			return s.Has("context.trace_id", "context.span_id") && s.HasAny("span_kind", "attributes")
 		}},
 	},

@@ -9,7 +9,6 @@ import (
 
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
-	"tallystick/internal/share/shape"
 )
 
 // The kinds of files.
@@ -24,10 +23,10 @@ var sweHarness = harness{
 	runs:       "a report",
 	scores:     "`resolved`",
 	parts: []part{
-		{kind: sweReport, together: sweTogether, fits: func(s *shape.Shape) bool {
+		{kind: sweReport, together: sweTogether, fits: func(s *Shape) bool {
 			return s.Has("resolved_ids") && s.HasAny("submitted_ids", "completed_ids", "total_instances")
 		}},
-		{kind: sweInstance, together: sweTogether, fits: func(s *shape.Shape) bool { return s.Below("", "patch_successfully_applied", "resolved") }},
+		{kind: sweInstance, together: sweTogether, fits: func(s *Shape) bool { return s.Below("", "patch_successfully_applied", "resolved") }},
 	},
 	read: (*session).sweBench,
 }

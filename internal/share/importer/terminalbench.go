@@ -8,7 +8,6 @@ import (
 
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
-	"tallystick/internal/share/shape"
 )
 
 // The kinds of files.
@@ -24,11 +23,11 @@ var benchHarness = harness{
 	runs:       "a run folder",
 	scores:     "`resolved`",
 	parts: []part{
-		{kind: benchTrial, together: func(f *file) string { return path.Dir(path.Dir(f.dir())) }, fits: func(s *shape.Shape) bool { return s.Has("trial_name", "task_id", "is_resolved") }}, // <run>/<task>/<trial>/results.json
-		{kind: benchRun, together: (*file).dir, fits: func(s *shape.Shape) bool {
+		{kind: benchTrial, together: func(f *file) string { return path.Dir(path.Dir(f.dir())) }, fits: func(s *Shape) bool { return s.Has("trial_name", "task_id", "is_resolved") }}, // <run>/<task>/<trial>/results.json
+		{kind: benchRun, together: (*file).dir, fits: func(s *Shape) bool {
 			return s.Has("results") && (s.Has("results[].is_resolved") || s.Has("resolved_ids", "n_resolved"))
 		}},
-		{kind: benchMetadata, together: (*file).dir, fits: func(s *shape.Shape) bool { return s.Has("run_id", "agent_name", "n_attempts", "task_ids") }},
+		{kind: benchMetadata, together: (*file).dir, fits: func(s *Shape) bool { return s.Has("run_id", "agent_name", "n_attempts", "task_ids") }},
 	},
 	read: (*session).terminalBench,
 	companions: func(f *file) func(string) bool {

@@ -10,8 +10,6 @@ import (
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/record/refusal"
-	"tallystick/internal/share/shape"
-	"tallystick/internal/share/sqlitefile"
 )
 
 // The kinds of files.
@@ -26,7 +24,7 @@ var trulensHarness = harness{
 	runs:       "an app, or the spans of a folder",
 	scores:     "each feedback",
 	parts: []part{
-		{kind: trulensSpans, together: (*file).dir, fits: func(s *shape.Shape) bool { return s.Has("record_attributes", "record_type") }},
+		{kind: trulensSpans, together: (*file).dir, fits: func(s *Shape) bool { return s.Has("record_attributes", "record_type") }},
 		{kind: trulensDatabase, begins: []string{"SQLite format 3\x00"}, called: "a SQLite database", seeks: true},
 	},
 	read: func(s *session, g []*file) error {
@@ -187,7 +185,7 @@ func (s *session) trulensDatabase(f *file) error {
 		return unreadable(f.path, err)
 	}
 	f.sum = hex.EncodeToString(sum[:])
-	db, err := sqlitefile.Open(s.ctx, f.path)
+	db, err := openSQLite(s.ctx, f.path)
 	if err != nil {
 		return err
 	}
@@ -198,7 +196,7 @@ func (s *session) trulensDatabase(f *file) error {
 	return nil
 }
 
-func (s *session) trulensTables(f *file, db *sqlitefile.File) error {
+func (s *session) trulensTables(f *file, db *sqliteFile) error {
 	tables, err := db.Tables()
 	if err != nil {
 		return err
@@ -229,7 +227,7 @@ func (s *session) trulensTables(f *file, db *sqlitefile.File) error {
 }
 
 // trulensRecords reads records and feedbacks. Each app is a run.
-func (s *session) trulensRecords(f *file, db *sqlitefile.File, prefix string, tables map[string]bool) (int, error) {
+func (s *session) trulensRecords(f *file, db *sqliteFile, prefix string, tables map[string]bool) (int, error) {
 	apps := map[string]*trulensRun{}
 	of := map[string]string{} // record to app
 	err := db.Rows(prefix+"records", []string{"record_id", "app_id", "input", "output", "ts"}, func(row []any) error {
@@ -284,7 +282,7 @@ func (s *session) trulensRecords(f *file, db *sqlitefile.File, prefix string, ta
 
 // trulensNames gives the runs the names of their apps, where the database has
 // them.
-func (s *session) trulensNames(db *sqlitefile.File, prefix string, tables map[string]bool, apps map[string]*trulensRun) error {
+func (s *session) trulensNames(db *sqliteFile, prefix string, tables map[string]bool, apps map[string]*trulensRun) error {
 	if !tables[prefix+"apps"] {
 		return nil
 	}
@@ -301,7 +299,7 @@ func (s *session) trulensNames(db *sqlitefile.File, prefix string, tables map[st
 	})
 }
 
-func (s *session) trulensEvents(f *file, db *sqlitefile.File) (int, error) {
+func (s *session) trulensEvents(f *file, db *sqliteFile) (int, error) {
 	n := 0
 	var t *trulensRun
 	err := db.Rows("trulens_events", []string{"record_attributes", "start_timestamp"}, func(row []any) error {

@@ -8,7 +8,6 @@ import (
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/record/refusal"
-	"tallystick/internal/share/shape"
 )
 
 const weaveCalls kind = "weave"
@@ -19,7 +18,7 @@ var weaveHarness = harness{
 	runs:       "the calls of one trace",
 	scores:     "each scorer, parts as `<scorer>/<part>`",
 	parts: []part{
-		{kind: weaveCalls, fits: func(s *shape.Shape) bool {
+		{kind: weaveCalls, fits: func(s *Shape) bool {
 			return s.Has("op_name", "trace_id", "inputs") || s.Has("calls[].op_name", "calls[].trace_id")
 		}},
 	},

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -27,8 +28,9 @@ const (
 
 // A listed is a package as the page has it.
 type listed struct {
-	says    string   // the first sentence of its comment
-	imports []string // packages of ours; its own parts and what only tests import are left out
+	says    string            // the first sentence of its comment
+	imports []string          // packages of ours; its own parts and what only tests import are left out
+	parts   map[string]string // of the package, and what they say
 }
 
 // importGraph lists each package, in the order of [doors], with what it says of
@@ -43,11 +45,11 @@ func importGraph(t *testing.T, tree fs.FS) string {
 		}
 		p := packages[name]
 		if p == nil {
-			p = &listed{}
+			p = &listed{parts: map[string]string{}}
 			packages[name] = p
 		}
-		if at, _ := position(module + "/" + f.dir()); f.ast.Doc != nil && ("internal/"+at.name == f.dir() || "cmd/"+path.Base(name) == f.dir()) {
-			p.says = firstSentence(f.ast.Doc.Text())
+		if f.ast.Doc != nil {
+			p.tell(strings.TrimPrefix(f.dir(), "internal/"), name, firstSentence(f.ast.Doc.Text()))
 		}
 		for _, spec := range f.ast.Imports {
 			imported, err := strconv.Unquote(spec.Path.Value)
@@ -66,6 +68,15 @@ func importGraph(t *testing.T, tree fs.FS) string {
 	}
 	drawDoor(&page, "cmd", "programs are the end of the line", programs(packages), packages)
 	return page.String()
+}
+
+// tell notes what a folder says of itself: the package, or a part of it.
+func (p *listed) tell(dir, name, says string) {
+	if dir == name {
+		p.says = says
+		return
+	}
+	p.parts[path.Base(name)+strings.TrimPrefix(dir, name)] = says
 }
 
 // firstSentence is what a package comment promises in short, without the words
@@ -100,6 +111,9 @@ func drawDoor(out *strings.Builder, title, reason string, names []string, packag
 		if p := packages[name]; p != nil {
 			slices.SortFunc(p.imports, byOrder)
 			fmt.Fprintf(out, "| %s | %s | %s |\n", path.Base(name), p.says, strings.Join(slices.Compact(p.imports), " "))
+			for _, part := range slices.Sorted(maps.Keys(p.parts)) {
+				fmt.Fprintf(out, "| %s | %s | |\n", part, p.parts[part])
+			}
 		}
 	}
 }
@@ -199,7 +213,7 @@ func TestGraphCheckFindsEachFault(t *testing.T) {
 		"cmd/tally/main.go":               {Data: []byte("package main\nimport (\n\"tallystick/internal/record/canon\"\n\"tallystick/internal/record/refusal\"\n)\n")},
 	}
 	graph := importGraph(t, code)
-	if !strings.Contains(graph, "| canon | encodes | record/refusal record/plain |\n") || !strings.Contains(graph, "| tally |  | record/refusal record/canon |\n") {
+	if !strings.Contains(graph, "| canon | encodes | record/refusal record/plain |\n| canon/x | is a part | |\n") || !strings.Contains(graph, "| tally |  | record/refusal record/canon |\n") {
 		t.Fatalf("drawn:\n%s", graph)
 	}
 	for _, tt := range []struct{ name, page, want string }{

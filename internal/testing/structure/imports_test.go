@@ -38,7 +38,7 @@ var doors = []door{
 	},
 	{
 		"share", "what leaves the workspace is made of what was read, and no decision depends on it",
-		[]string{"parquet", "sqlitefile", "zipfile", "shape", "setup", "foreign", "otel", "atif", "exchange", "importer", "intake", "export", "dataset", "gaia", "attest", "submission", "browser", "outgoing", "verify"},
+		[]string{"parquet", "zipfile", "setup", "foreign", "otel", "atif", "exchange", "importer", "intake", "export", "dataset", "gaia", "attest", "submission", "browser", "outgoing", "verify"},
 	},
 	{
 		"app", "the application is what people do with a workspace: it puts the packages before it together, and every surface builds on it",

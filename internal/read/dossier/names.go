@@ -1,5 +1,4 @@
-// Package names lists what can be named in a workspace, for somebody who is typing.
-package names
+package dossier
 
 import (
 	"os"
@@ -7,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"tallystick/internal/read/dossier"
 	"tallystick/internal/run/agent"
 	"tallystick/internal/run/bench"
 	"tallystick/internal/run/suites"
@@ -19,8 +17,8 @@ import (
 // zero value lists nothing.
 type Names struct{ dir, packs, keys string }
 
-// Of are those of a workspace.
-func Of(p *dossier.Place) Names {
+// NamesOf are those of a workspace.
+func NamesOf(p *Place) Names {
 	return Names{dir: p.Dir, packs: filepath.Join(p.EvidenceDir(), "packs"), keys: p.KeysDir()}
 }
 
@@ -126,7 +124,7 @@ func (n Names) Keys() []string {
 	var names []string
 	entries, _ := os.ReadDir(n.keys)
 	for _, e := range entries {
-		if !e.IsDir() && !dossier.BesideKey(e.Name()) {
+		if !e.IsDir() && !BesideKey(e.Name()) {
 			names = append(names, e.Name())
 		}
 	}

@@ -1,7 +1,4 @@
-// Package gitlog asks git what it remembers of a workspace: which anchors were ever
-// committed or fetched. Whoever puts an old ledger back can delete files and memories;
-// what was pushed stays in the history.
-package gitlog
+package dossier
 
 import (
 	"bufio"
@@ -21,20 +18,21 @@ import (
 // What is looked at in git is bounded: a day has one anchor, and a repository
 // that holds more, or takes longer, is not one of ours.
 const (
-	Timeout     = 20 * time.Second
+	gitTimeout  = 20 * time.Second
 	maxGitBlobs = 5000
 	anchorsPath = "audit/anchors"
 )
 
-// A Repository is the folder of a workspace, as git is asked about it.
+// A Repository is a folder that git is asked about: what it remembers of a workspace
+// stays, whoever puts an old ledger back.
 type Repository struct {
 	Dir  string
 	Path string // where programs are looked for
 }
 
-// An Anchor is one that git holds, somewhere in the history of the branch or of what
+// A gitAnchor is one that git holds, somewhere in the history of the branch or of what
 // it follows. Nothing about it is verified yet.
-type Anchor struct {
+type gitAnchor struct {
 	ledger.Anchor
 	Data []byte
 	Blob string
@@ -48,11 +46,11 @@ type Anchor struct {
 // The repository is somebody else's until proved otherwise: only plumbing that
 // runs nothing the repository's settings name, no hooks, no pager, no filter, no
 // transport, no replaced objects.
-func (r Repository) Anchors(ctx context.Context, origin string) ([]Anchor, error) {
+func (r Repository) Anchors(ctx context.Context, origin string) ([]gitAnchor, error) {
 	if _, err := exec.LookPath("git"); err != nil {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
 	defer cancel()
 	var tips []string
 	for _, ref := range []string{"HEAD", "@{upstream}"} {
@@ -89,8 +87,8 @@ func (r Repository) Anchors(ctx context.Context, origin string) ([]Anchor, error
 
 // parseAnchors reads what "git cat-file --batch" prints. What is not an anchor of
 // the origin is somebody else's file.
-func parseAnchors(data []byte, origin string) []Anchor {
-	var out []Anchor
+func parseAnchors(data []byte, origin string) []gitAnchor {
+	var out []gitAnchor
 	r := bufio.NewReader(bytes.NewReader(data))
 	for {
 		header, err := r.ReadString('\n')
@@ -113,7 +111,7 @@ func parseAnchors(data []byte, origin string) []Anchor {
 			continue
 		}
 		if a, err := ledger.ParseAnchor(blob[:size]); err == nil && a.Origin == origin {
-			out = append(out, Anchor{*a, blob[:size], fields[0]})
+			out = append(out, gitAnchor{*a, blob[:size], fields[0]})
 		}
 	}
 }

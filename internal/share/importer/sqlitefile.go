@@ -1,12 +1,4 @@
-// Package sqlitefile reads tables of a SQLite database that somebody else wrote.
-//
-// It exists so that only the importer links the database: nothing else in the
-// program needs it. The file is opened read-only and as one that nobody changes,
-// so that no journal beside it is read or made; a database with changes that
-// are still in its write-ahead log is refused, since reading it would miss them.
-// Nothing of the database's own code runs: it is asked for whole tables only,
-// and its views and triggers are not trusted.
-package sqlitefile
+package importer
 
 import (
 	"context"
@@ -26,14 +18,14 @@ import (
 // maxTables bounds how many tables are listed.
 const maxTables = 1000
 
-// A File is an open database.
-type File struct {
+// A sqliteFile is an open database.
+type sqliteFile struct {
 	ctx context.Context
 	db  *sql.DB
 }
 
-// Open opens the database at path.
-func Open(ctx context.Context, path string) (*File, error) {
+// openSQLite opens the database at path.
+func openSQLite(ctx context.Context, path string) (*sqliteFile, error) {
 	if info, err := os.Stat(path + "-wal"); err == nil && info.Size() > 0 {
 		return nil, refusal.Newf(refusal.Unreadable, "%s: changes are still in %s-wal", path, filepath.Base(path)).
 			WithHint("close the program that writes it, or run: sqlite3 FILE 'PRAGMA wal_checkpoint(TRUNCATE)'")
@@ -49,14 +41,14 @@ func Open(ctx context.Context, path string) (*File, error) {
 		return nil, refusal.Newf(refusal.Unreadable, "%s: %w", path, err)
 	}
 	db.SetMaxOpenConns(1)
-	return &File{ctx, db}, nil
+	return &sqliteFile{ctx, db}, nil
 }
 
 // Close closes the database.
-func (f *File) Close() error { return f.db.Close() }
+func (f *sqliteFile) Close() error { return f.db.Close() }
 
 // Tables lists the tables. Views are not tables.
-func (f *File) Tables() (map[string]bool, error) {
+func (f *sqliteFile) Tables() (map[string]bool, error) {
 	tables := map[string]bool{}
 	err := f.query(fmt.Sprintf("SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%%' LIMIT %d", maxTables), 1, func(row []any) error {
 		tables[fmt.Sprint(row[0])] = true
@@ -66,7 +58,7 @@ func (f *File) Tables() (map[string]bool, error) {
 }
 
 // Columns lists the columns of a table.
-func (f *File) Columns(table string) ([]string, error) {
+func (f *sqliteFile) Columns(table string) ([]string, error) {
 	var columns []string
 	err := f.query("SELECT name FROM pragma_table_info("+quote(table, '\'')+")", 1, func(row []any) error {
 		columns = append(columns, fmt.Sprint(row[0]))
@@ -77,7 +69,7 @@ func (f *File) Columns(table string) ([]string, error) {
 
 // Rows gives the named columns of every row of a table, in the order of the
 // table. row is valid during the call only.
-func (f *File) Rows(table string, columns []string, each func(row []any) error) error {
+func (f *sqliteFile) Rows(table string, columns []string, each func(row []any) error) error {
 	have, err := f.Columns(table)
 	if err != nil {
 		return err
@@ -97,7 +89,7 @@ func quote(name string, mark byte) string {
 	return m + strings.ReplaceAll(name, m, m+m) + m
 }
 
-func (f *File) query(query string, columns int, each func([]any) error) error {
+func (f *sqliteFile) query(query string, columns int, each func([]any) error) error {
 	rows, err := f.db.QueryContext(f.ctx, query)
 	if err != nil {
 		return damaged(err)

@@ -1,8 +1,4 @@
-// Package rows keeps on disk of which records somebody found the evidence whole, and
-// in which files, so that a display need not read it again. A row holds as long as
-// nobody touched these files. Whoever can write to the folder can forge a row: what
-// decides or vouches does not ask here.
-package rows
+package dossier
 
 import (
 	"bytes"
@@ -19,7 +15,7 @@ import (
 )
 
 // rowsVersion is the version of what a row says and of how it is derived: of
-// dossier.Case.CheckEvidence and all that it calls. A row of another version is not
+// Case.CheckEvidence and all that it calls. A row of another version is not
 // taken.
 const rowsVersion = 1
 
@@ -31,10 +27,15 @@ const (
 	maxRowsBytes = 256 << 20
 )
 
-// Rows are the rows of one attempt: a file with a line of JSON, then the keys of
+// rows are which records of one attempt somebody found the evidence whole of, and in
+// which files, so that a display need not read it again. A row holds as long as
+// nobody touched these files. Whoever can write to the folder can forge a row: what
+// decides or vouches does not ask here.
+//
+// They are a file with a line of JSON, then the keys of
 // the records whose evidence was whole, then the digest of all that. A file that
 // is not that, by whatever accident, is as good as none.
-type Rows struct {
+type rows struct {
 	fsys     store.FS
 	path     string
 	evidence string // the folder that names of files are relative to
@@ -56,11 +57,11 @@ type touched struct {
 	Time int64 `json:"time"` // of its last change, in nanoseconds
 }
 
-// Load reads the rows of an attempt that still hold, from the cache folder dir.
+// loadRows reads the rows of an attempt that still hold, from the cache folder dir.
 // Evidence is the folder of the evidence.
-func Load(fsys store.FS, dir, evidence, attempt string) *Rows {
+func loadRows(fsys store.FS, dir, evidence, attempt string) *rows {
 	id := digest.ContentOf([]byte(attempt))
-	r := &Rows{fsys: fsys, path: filepath.Join(dir, "rows", hex.EncodeToString(id[:16])), evidence: evidence}
+	r := &rows{fsys: fsys, path: filepath.Join(dir, "rows", hex.EncodeToString(id[:16])), evidence: evidence}
 	data, err := store.ReadFile(store.OS{}, r.path, maxRowsBytes)
 	if err != nil || !r.parse(data) || r.head.Version != rowsVersion || r.head.Attempt != attempt || !r.untouched() {
 		r.head, r.keys = rowsHead{rowsVersion, attempt, make(map[string]touched)}, make(map[digest.Content]bool)
@@ -68,7 +69,7 @@ func Load(fsys store.FS, dir, evidence, attempt string) *Rows {
 	return r
 }
 
-func (r *Rows) parse(data []byte) bool {
+func (r *rows) parse(data []byte) bool {
 	body := len(data) - digest.Size
 	if body < 0 || digest.ContentOf(data[:body]) != digest.Content(data[body:]) {
 		return false
@@ -85,7 +86,7 @@ func (r *Rows) parse(data []byte) bool {
 }
 
 // untouched reports whether every file is as it was.
-func (r *Rows) untouched() bool {
+func (r *rows) untouched() bool {
 	for name, was := range r.head.Files {
 		if is, ok := r.stat(filepath.Join(r.evidence, filepath.FromSlash(name))); !ok || is != was {
 			return false
@@ -94,7 +95,7 @@ func (r *Rows) untouched() bool {
 	return true
 }
 
-func (r *Rows) stat(path string) (touched, bool) {
+func (r *rows) stat(path string) (touched, bool) {
 	info, err := r.fsys.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() {
 		return touched{}, false
@@ -103,10 +104,10 @@ func (r *Rows) stat(path string) (touched, bool) {
 }
 
 // Has reports whether there is a row.
-func (r *Rows) Has(key digest.Content) bool { return r.keys[key] }
+func (r *rows) Has(key digest.Content) bool { return r.keys[key] }
 
 // Add notes a row and the files that it rests on.
-func (r *Rows) Add(key digest.Content, files map[string]bool) {
+func (r *rows) Add(key digest.Content, files map[string]bool) {
 	for path := range files {
 		name, err := filepath.Rel(r.evidence, path)
 		name = filepath.ToSlash(name)
@@ -125,7 +126,7 @@ func (r *Rows) Add(key digest.Content, files map[string]bool) {
 
 // Save writes the rows, unless a file was touched while they were made. That it
 // could not is no reason to fail: the next one derives them again.
-func (r *Rows) Save() {
+func (r *rows) Save() {
 	if !r.fresh || r.useless || !r.untouched() {
 		return
 	}
@@ -143,9 +144,9 @@ func (r *Rows) Save() {
 	}
 }
 
-// Key names all that goes into the row of a record, but for the bytes of the
+// rowKey names all that goes into the row of a record, but for the bytes of the
 // evidence, which its digests name: what the record and an amendment say.
-func Key(a *history.Attempt, c *history.Case) digest.Content {
+func rowKey(a *history.Attempt, c *history.Case) digest.Content {
 	b := make([]byte, 0, 512)
 	text := func(list ...string) {
 		b = binary.AppendUvarint(b, uint64(len(list)))

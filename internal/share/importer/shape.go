@@ -1,8 +1,4 @@
-// Package shape looks at which members a JSON file has, to tell whose it is.
-//
-// It walks the beginning of a file, or all of it, in bounded memory, and keeps
-// paths such as "results[].prompt" and short texts at them; never the file.
-package shape
+package importer
 
 import (
 	"fmt"
@@ -57,7 +53,7 @@ func (s *Shape) Below(p string, names ...string) bool {
 		if p != "" && child == at || strings.ContainsAny(child, ".[") {
 			continue
 		}
-		if !slices.ContainsFunc(names, func(n string) bool { return !s.Has(join(at, n)) }) {
+		if !slices.ContainsFunc(names, func(n string) bool { return !s.Has(joinPath(at, n)) }) {
 			return true
 		}
 	}
@@ -78,9 +74,9 @@ func (s *Shape) String() string {
 	return "it is JSON with the members " + strings.Join(top, ", ")
 }
 
-// Read walks src. whole says whether src is the file and not its beginning:
+// readShape walks src. whole says whether src is the file and not its beginning:
 // a beginning may stop anywhere.
-func Read(src io.Reader, whole bool) (*Shape, error) {
+func readShape(src io.Reader, whole bool) (*Shape, error) {
 	s := &Shape{Kinds: map[string]jsonstream.Kind{}, Said: map[string]string{}}
 	r, err := jsonstream.NewReader(src)
 	if err != nil {
@@ -119,7 +115,7 @@ func (s *Shape) top(r *jsonstream.Reader, k jsonstream.Kind) error {
 	})
 }
 
-func join(p, name string) string {
+func joinPath(p, name string) string {
 	if p == "" || strings.HasPrefix(name, "[]") {
 		return p + name
 	}
@@ -144,7 +140,7 @@ func (s *Shape) value(r *jsonstream.Reader, p string, depth int) error {
 			if n++; n > maxBranch {
 				return nil
 			}
-			return s.value(r, join(p, name), depth+1)
+			return s.value(r, joinPath(p, name), depth+1)
 		})
 	case jsonstream.Array:
 		return r.Array(func(i int) error {

@@ -1,6 +1,4 @@
-// Package withheld hides the texts of a held-out case: what leaves the workspace of
-// them is salted digests. docs/formats/withheld.md states the rule.
-package withheld
+package dossier
 
 import (
 	"crypto/sha256"
