@@ -1,8 +1,6 @@
 package dossier
 
 import (
-	"errors"
-	"io/fs"
 	"strings"
 
 	"tallystick/internal/record/store"
@@ -23,18 +21,11 @@ var GoldenTrace = trajectory.Options{KeepCost: true}
 // GoldenFile is where the golden trace that a target has of a case lies. The
 // folder's name is one that every system takes and that no other class has: names
 // have no "+", so builtin:adversarial does not meet a class builtin-adversarial.
-// Without a target it is the old place, which is read when the target has no trace
-// of its own.
 func (p *Place) GoldenFile(class, target, caseID string) string {
 	return p.Path(GoldenDir, strings.ReplaceAll(class, ":", "+"), bench.TargetFolder(target), caseID+".golden")
 }
 
-// ReadGolden reads the golden trace that a target has of a case, or the one in
-// the old place.
+// ReadGolden reads the golden trace that a target has of a case.
 func (p *Place) ReadGolden(class, target, caseID string) ([]byte, error) {
-	golden, err := store.ReadFile(store.OS{}, p.GoldenFile(class, target, caseID), MaxGolden)
-	if errors.Is(err, fs.ErrNotExist) {
-		return store.ReadFile(store.OS{}, p.GoldenFile(class, "", caseID), MaxGolden)
-	}
-	return golden, err
+	return store.ReadFile(store.OS{}, p.GoldenFile(class, target, caseID), MaxGolden)
 }
