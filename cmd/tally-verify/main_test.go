@@ -35,6 +35,7 @@ var (
 		"internal/record/canon":     "reads documents in their one spelling",
 		"internal/record/digest":    "names bytes by their hash",
 		"internal/record/evidence":  "knows the form of every record",
+		"internal/record/format":    "tells a newer format from a broken one",
 		"internal/record/ledger":    "verifies chain, tree, checkpoints and receipts",
 		"internal/record/plain":     "keeps a file's text from steering the terminal",
 		"internal/record/refusal":   "names what is refused, and the exit codes",
@@ -46,6 +47,7 @@ var (
 		"internal/read/bundle":      "parses and verifies bundles; pure",
 
 		// A submission is derived again, its audit report among the rest.
+		"internal/read/submittable":       "says whether an attempt may be submitted; pure",
 		"internal/read/audit":             "makes the audit report of a submission again; pure",
 		"internal/record/openpgp":         "reads one key and one detached signature of a person; pure",
 		"internal/share/browser":          "how a value of an entry becomes text on a page, and the page's scripts; pure",

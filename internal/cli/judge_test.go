@@ -186,7 +186,7 @@ func TestRunRefusesAnotherJudgeThanTheClassPins(t *testing.T) {
 	}
 	counting := strings.Replace(string(data), "judged_scores_count: false", "judged_scores_count: true", 1)
 	b.write("bench/cities/registration.yaml", counting)
-	if code := b.live(); code != refusal.ExitFailed || !strings.Contains(b.out, "no judge_digest") {
+	if code := b.live(); code != refusal.ExitFailed || !strings.Contains(b.out, "judge_digest: is missing") {
 		t.Errorf("scores of any judge count: %d: %s", code, b.out)
 	}
 	if code := b.run("judge", "digest"); code != 0 {

@@ -436,10 +436,10 @@ func TestRecordOnlyMissingRefusesACassetteOfAnotherVersion(t *testing.T) {
 	s := newStudio(t, fakemodel.New(t))
 	s.write("cassettes/hello/a.cassette.zst", otherVersion(t))
 	if code := s.plainly("bench", "digest", "hello"); code == 0 {
-		if code := s.record("record\n", "--unsafe-record", "--only-missing", "--case", "a"); code != 1 || !strings.Contains(s.screen, "another version") {
+		if code := s.record("record\n", "--unsafe-record", "--only-missing", "--case", "a"); code != 1 || !strings.Contains(s.screen, "by a newer tally") {
 			t.Errorf("%d: %s", code, s.screen)
 		}
-	} else if !strings.Contains(s.out, "another version") {
+	} else if !strings.Contains(s.out, "by a newer tally") {
 		t.Errorf("digest: %s", s.out)
 	}
 	if n := len(s.server.Requests()); n != 0 {

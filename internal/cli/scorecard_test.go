@@ -145,7 +145,7 @@ func (p *scoredPlace) attemptThen(target string, number int, bench string, then 
 	}
 	r := &evidence.AttemptRegistered{SchemaVersion: 1, Attempt: fmt.Sprintf("fix.%s.%d", target, number), Origin: "example.com/evals", Class: "fix", Target: target,
 		Number: number, Mode: "replay", Operator: digest.IDOf([]byte("olga")),
-		Plan: evidence.Plan{BenchDigest: digest.IDOf([]byte(bench)), RegistrationDigest: digest.ContentOf([]byte("registration")),
+		Plan: evidence.Plan{BenchDigest: digest.IDOf([]byte(bench)), ScoringDigest: digest.ContentOf([]byte(bench)), RegistrationDigest: digest.ContentOf([]byte("registration")),
 			TargetDigest: digest.ContentOf([]byte(target)), CaseCount: len(scores), Repeat: 1}}
 	for i := range scores {
 		r.Plan.Cases = append(r.Plan.Cases, evidence.PlannedCase{ID: fmt.Sprintf("case-%02d", i+1), Digest: digest.ContentOf(fmt.Append(nil, "case", i))})
@@ -510,7 +510,7 @@ func TestRecomputeAll(t *testing.T) {
 	}
 	p.write(func(l *sequencer.Ledger, _ *dossier.Place) {
 		if _, err := l.AppendRecord(evidence.RecommendationKind, &evidence.Recommendation{Rules: promote.Rules, Class: ceremony.ExampleClass, CurrentTier: "bronze", RecommendedTier: "gold", Evidence: []int64{},
-			Rationale: []string{}, RequiresHumanApproval: true}); err != nil {
+			Rationale: []string{}, RequiresHumanApproval: true, WindowDays: 30}); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -521,7 +521,7 @@ func TestRecomputeAll(t *testing.T) {
 	}
 	p.write(func(l *sequencer.Ledger, _ *dossier.Place) {
 		if _, err := l.AppendRecord(evidence.RecommendationKind, &evidence.Recommendation{Rules: promote.Rules + 1, Class: ceremony.ExampleClass, CurrentTier: "bronze", RecommendedTier: "gold", Evidence: []int64{},
-			Rationale: []string{}, RequiresHumanApproval: true}); err != nil {
+			Rationale: []string{}, RequiresHumanApproval: true, WindowDays: 30}); err != nil {
 			t.Fatal(err)
 		}
 	})
