@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"tallystick/internal/record/canon"
+	"tallystick/internal/record/refusal"
 )
 
 // Fill returns the document with the members that it lacks and the other has,
@@ -55,11 +57,32 @@ func moved(n, place *Node) *Node {
 // Decode reads the document into the struct that v points to, as the function
 // of that name does.
 func (d *Document) Decode(v any) error {
+	if err := d.checkVersion(); err != nil {
+		return err
+	}
 	if err := checkShape(d.Top, reflect.TypeOf(v).Elem(), nil); err != nil {
 		return d.Refuse(err)
 	}
 	if err := canon.UnmarshalCanonical(d.JSON, v); err != nil {
 		return fmt.Errorf("%s: %w", d.file.name, err)
+	}
+	return nil
+}
+
+// fileVersion is the version of every file that people write by hand.
+const fileVersion = 1
+
+// checkVersion refuses a file of a later version before its members are looked at: a
+// newer program may have written members that this one would call mistakes.
+func (d *Document) checkVersion() error {
+	for _, m := range d.Top.Members {
+		if m.Key != "version" && m.Key != "schema_version" || m.Value.Kind != Number {
+			continue
+		}
+		if n, err := strconv.Atoi(m.Value.Text); err == nil && n > fileVersion {
+			return refusal.Newf(refusal.NewerFormat, "%s:%d:%d: %s: found %d, this program knows %d; the file was written for a newer tally", d.file.name, m.Line, m.Column, m.Key, n, fileVersion).
+				WithHint("install a newer version, or set it to %d if that is a typing mistake", fileVersion)
+		}
 	}
 	return nil
 }

@@ -389,7 +389,7 @@ var otherValue = map[string]any{
 // refusedBy lists the fields whose change something notices before the
 // signatures do.
 var refusedBy = map[string]refusal.Name{
-	"schema_version":         refusal.Malformed,
+	"schema_version":         refusal.NewerFormat,
 	"case_id":                refusal.Malformed,
 	"case_digest":            refusal.BenchCaseDigestMismatch,
 	"cassette_digest":        refusal.CassetteDigestMismatch,

@@ -118,6 +118,9 @@ func TestSigns(t *testing.T) {
 }
 
 func TestSettingsAreStrict(t *testing.T) {
+	if _, err := ParseSettings("judge.yaml", []byte("version: 2\nmodel: m\napi: openai.chat\n")); !refusal.Is(err, refusal.NewerFormat) || !strings.Contains(err.Error(), "judge.yaml:1") {
+		t.Errorf("a version of the future: %v", err)
+	}
 	s := settings(t, "version: 1\nmodel: m\napi: openai.responses\nvotes: 3\ntemperature: 0.5\nmax_output_tokens: 7\nreply: text\ntimeout_seconds: 9\n")
 	if s.Votes != 3 || *s.Temperature != 0.5 || s.MaxOutput != 7 || s.Reply != ReplyText || s.Timeout.Seconds() != 9 {
 		t.Errorf("%+v", s)
@@ -129,7 +132,6 @@ func TestSettingsAreStrict(t *testing.T) {
 		t.Error("two settings have one digest")
 	}
 	for _, tt := range []struct{ text, want string }{
-		{"version: 2\nmodel: m\napi: openai.chat\n", "judge.yaml:1"},
 		{"version: 1\nmodel: \"\"\napi: openai.chat\n", "model"},
 		{"version: 1\nmodel: m\napi: openai.chats\n", "judge.yaml:3"},
 		{"version: 1\nmodel: m\napi: openai.chat\nvotes: 26\n", "judge.yaml:4"},
