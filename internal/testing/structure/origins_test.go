@@ -18,9 +18,9 @@ const originsPage = "docs/origins.md"
 // project's own records are called by their file names.
 var elsewhere = find(`[Ss]eed ?00\d|ADR-\d+|\bTest\w*ADR\d+`)
 
-// numbersInRecords are texts that sealed packages hold. TestEarlierRulesOfTheAudit
-// derives such a package again and TestWitnessManifestIsTheOriginals has the bytes
-// of another program: neither passes without them.
+// numbersInRecords are texts that the files of a submission have because another
+// program writes them so, and its readers compare them:
+// TestWitnessManifestIsTheOriginals has its bytes.
 var numbersInRecords = map[string][]string{
 	"internal/read/audit/report.go":                {"METR reward-hacking — see ADR-167"},
 	"internal/share/submission/compat.go":          {"exploit audit clean (ADR-167)"},
