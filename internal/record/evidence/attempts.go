@@ -309,9 +309,6 @@ func (a *AttemptReproduced) Message() ([]byte, error) {
 	return canon.Marshal(&unsigned)
 }
 
-// Bound reports whether the record says what was compared.
-func (a *AttemptReproduced) Bound() bool { return a.Registered != nil }
-
 // A Compared is what a second run of a case gave, as far as it is compared. The
 // list of them, in the order of case and repetition, is what Results names.
 type Compared struct {
