@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints how pages of "tally serve" do in headless Chromium: first contentful paint, when
+# Prints how pages of "tally view --public" do in headless Chromium: first contentful paint, when
 # the content is there, frames while scrolling, each beside a server that sends the same
 # bytes from memory; the most memory of the server; how long a workspace of many attempts
 # takes to open the second time; and "inspect view" on as many samples and events, through
@@ -58,7 +58,7 @@ run() { # WORKSPACE CLASS...: code 4 is a gate that is not met
 serve() { # WORKSPACE
     local begun
     begun=$(now)
-    "$work/tally" --workspace "$work/$1" serve --addr 127.0.0.1:18417 --token-file "$work/token" >"$work/serve.log" 2>&1 &
+    "$work/tally" --workspace "$work/$1" view --public --listen 127.0.0.1:18417 --token-file "$work/token" >"$work/serve.log" 2>&1 &
     server=$!
     wait_for "$base/" "$work/serve.log"
     echo "  verified and listening after $(since "$begun")"
@@ -96,7 +96,7 @@ run long many
 run long turns --target short # may end at a limit: its events are there all the same
 events=$("$work/tally" --workspace "$work/long" show turns.short.1:one --events | wc -l)
 
-echo "tally serve, an attempt of $cases cases, a transcript of $events events; $(load)"
+echo "tally view --public, an attempt of $cases cases, a transcript of $events events; $(load)"
 serve long
 {
     printf 'overview\t%s/\tNewest attempts\n' "$base"

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// TestTesseraReadsOurTilesFromABucket: what "tally anchor publish" stores in a bucket
+// TestTesseraReadsOurTilesFromABucket: what "tally ledger anchor publish" stores in a bucket
 // is a log over HTTP. internal/testing/storetest starts the store and this test.
 func TestTesseraReadsOurTilesFromABucket(t *testing.T) {
 	address, key := os.Getenv("TALLY_TILES_URL"), os.Getenv("TALLY_TILES_KEY")

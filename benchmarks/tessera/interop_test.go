@@ -60,7 +60,7 @@ func (w *workspace) grow(n int) []byte {
 		bodies = fmt.Appendf(bodies, "{\"n\":%d}\n", i)
 	}
 	w.run(bodies, "ledger", "append", "--kind", "note")
-	w.run(nil, "anchor", "publish")
+	w.run(nil, "ledger", "anchor", "publish")
 	data, err := w.tiles().ReadCheckpoint(context.Background())
 	if err != nil {
 		w.Fatal(err)

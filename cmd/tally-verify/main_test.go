@@ -216,7 +216,7 @@ func workspaceToVerify(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	tally(`{"n":1}`, "ledger", "append", "--kind", "note")
-	tally("", "anchor", "publish")
+	tally("", "ledger", "anchor", "publish")
 	receipt := filepath.Join(t.TempDir(), "receipt")
 	tally("", "ledger", "prove", "1", "-o", receipt)
 	anchors, err := filepath.Glob(filepath.Join(dir, "audit", "anchors", "*.json"))

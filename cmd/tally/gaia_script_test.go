@@ -378,7 +378,7 @@ func cmdSameAudit(ts *testscript.TestScript, neg bool, args []string) {
 		report, err := os.ReadFile(name)
 		ts.Check(err)
 		ts.Check(os.Remove(name))
-		_ = ts.Exec("tally", "--workspace", args[0], "submit", attempt, "--dry-run", "--show-held-out", "--json")
+		_ = ts.Exec("tally", "--workspace", args[0], "export", "--format", "submission", attempt, "--dry-run", "--show-held-out", "--json")
 		var made struct {
 			Audit struct {
 				Report string `json:"report_sha256"`
@@ -395,7 +395,7 @@ func cmdSameAudit(ts *testscript.TestScript, neg bool, args []string) {
 
 // ledgerkey WORKSPACE ATTEMPT sets $LEDGERKEY to the key of its ledger.
 func cmdLedgerKey(ts *testscript.TestScript, _ bool, args []string) {
-	ts.Check(ts.Exec("tally", "--workspace", args[0], "prove", args[1], "--json", "-o", ts.MkAbs("key.proof")))
+	ts.Check(ts.Exec("tally", "--workspace", args[0], "export", "--format", "receipt", args[1], "--json", "-o", ts.MkAbs("key.proof")))
 	var proof struct{ Key string }
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &proof))
 	ts.Setenv("LEDGERKEY", proof.Key)

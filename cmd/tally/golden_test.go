@@ -138,7 +138,7 @@ func TestGoldenLedgerContinues(t *testing.T) {
 		w.must(t, "tally", "ledger", "append", "--kind", "note")
 		// A day with entries wants an anchor, and the ledger's own are of the day on
 		// which it was made. Its witness is gone, which the command says with 1.
-		if _, stderr, code := w.run(t, goldenCommand{program: "tally", args: []string{"anchor", "publish"}}); code != 1 || !strings.Contains(string(stderr), "the anchor stands") {
+		if _, stderr, code := w.run(t, goldenCommand{program: "tally", args: []string{"ledger", "anchor", "publish"}}); code != 1 || !strings.Contains(string(stderr), "the anchor stands") {
 			t.Fatalf("anchor publish: exit %d\n%s", code, stderr)
 		}
 		for _, command := range []string{"ledger verify", "ledger verify --strict --since 12", "verify --recompute"} {

@@ -24,8 +24,8 @@ const (
 // 1 GB, as a hole that takes no room on disk.
 func TestHugeFilesAreRefusedInLittleMemory(t *testing.T) {
 	w := newKilledWorkspace(t)
-	if out, err := w.command("anchor", "publish", "--workspace", w.dir).CombinedOutput(); err != nil {
-		t.Fatalf("tally anchor publish: %v\n%s", err, out)
+	if out, err := w.command("ledger", "anchor", "publish", "--workspace", w.dir).CombinedOutput(); err != nil {
+		t.Fatalf("tally ledger anchor publish: %v\n%s", err, out)
 	}
 	verify := []string{"ledger", "verify"}
 	tests := []struct {

@@ -44,7 +44,7 @@ func (s *servedRegistry) start(ts *testscript.TestScript, dir string, flags []st
 	}
 	program := filepath.Join(filepath.SplitList(ts.Getenv("PATH"))[0], "tally")
 	address := strings.TrimPrefix(ts.Getenv("REGISTRY"), "http://")
-	cmd := exec.Command(program, append([]string{"registry", "serve", "--json", "--addr", address, "--dir", dir}, flags...)...)
+	cmd := exec.Command(program, append([]string{"registry", "serve", "--json", "--listen", address, "--dir", dir}, flags...)...)
 	cmd.Dir = ts.MkAbs(".")
 	for _, name := range []string{"PATH", "HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "TMPDIR", "GOCOVERDIR"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))

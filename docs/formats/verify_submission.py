@@ -3,7 +3,7 @@
 
     verify_submission.py --key LEDGER-KEY [--key ...] PACKAGE
 
-PACKAGE is the folder, or the .zip, that "tally submit" wrote; LEDGER-KEY the verifier key
+PACKAGE is the folder, or the .zip, that "tally export --format submission" wrote; LEDGER-KEY the verifier key
 of the ledger, NAME+ID+BASE64. It prints one line and exits with 0 (verified), 3 (does not
 verify), 1 (unreadable or malformed) or 2 (usage error).
 

@@ -16,7 +16,7 @@ import (
 func newAnchor(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "anchor",
-		Short: "Publish the head of the ledger where it cannot be taken back, and check it",
+		Short: "Publish the ledger's head where it cannot be taken back, and check it",
 	}
 	cmd.AddCommand(newAnchorPublish(env), newAnchorVerify(env), newAnchorWatch(env))
 	return cmd
@@ -32,7 +32,7 @@ witnesses of tally.yaml to cosign. If a witness cannot be reached the local anch
 stands, the command fails, and the next one catches the witness up.
 
 --gpg has people sign the anchor besides the operator: gpg signs with an OpenPGP key that
-the signers file lists. "tally anchor verify" says who did.`,
+the signers file lists. "tally ledger anchor verify" says who did.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runAnchorPublish(cmd.Context(), env, gpg) },
 	}
@@ -79,12 +79,12 @@ func newAnchorVerify(env *Env) *cobra.Command {
 		Long: `Check every anchor in audit/anchors: its signatures, that the ledger contains what
 it covers, and that enough witnesses cosigned it (quorum in tally.yaml).
 
---against DIR checks a second copy of the anchors too, as fetched from git or kept by
+--copy DIR checks a second copy of the anchors too, as fetched from git or kept by
 somebody else: that is what notices a workspace that was rolled back as a whole.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runAnchorVerify(cmd.Context(), env, o) },
 	}
-	cmd.Flags().StringVar(&o.against, "against", "", "folder `DIR` with another copy of the anchors")
+	cmd.Flags().StringVar(&o.against, "copy", "", "folder `DIR` with another copy of the anchors")
 	return cmd
 }
 

@@ -99,7 +99,7 @@ and "tally audit show" list the findings with their ids.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.finding, "finding", "", "the `ID` of the finding, or its first characters")
-	f.StringVar(&o.reason, "reason", "", "why, in a sentence; it is signed")
+	f.StringVar(&o.reason, "reason", "", "why, in a sentence `TEXT`; it is signed")
 	f.StringVar(&o.key, "key", "", "SSH key `FILE` of the person who says so")
 	return cmd
 }

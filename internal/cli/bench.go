@@ -32,7 +32,7 @@ sign each case, two sign the class as a whole, one of them with the security rol
 
 "bench new --scratch" makes a class that needs no signatures and never counts.`,
 	}
-	cmd.AddCommand(newBenchNew(env), newBenchAdd(env), newBenchImport(env), newBenchMine(env), newBenchDigest(env), newBenchSign(env), newBenchVerify(env),
+	cmd.AddCommand(newBenchNew(env), newBenchAdd(env), newBenchImport(env), newBenchMine(env), newBenchSuites(env), newBenchDigest(env), newBenchSign(env), newBenchVerify(env),
 		newBenchPending(env), newBenchAccept(env), newBenchList(env), newBenchFence(env))
 	return cmd
 }

@@ -10,37 +10,65 @@ import (
 
 	"tallystick/internal/app/ceremony"
 	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/bench"
 )
 
 func newBenchImport(env *Env) *cobra.Command {
 	var o ceremony.DatasetOptions
+	var suite suiteFlags
 	cmd := &cobra.Command{
-		Use:   "import FILE",
-		Short: "Make a class of a table, a data set or a promptfoo configuration",
+		Use:   "import FILE | import --suite NAME [FOLDER]",
+		Short: "Make a class of a table, a data set, a promptfoo configuration or a public suite",
 		Long: `Make bench/CLASS with one case for each row of FILE: CSV, TSV, JSON, JSON lines, Parquet, an
 Inspect data set, the folder of a Hugging Face data set, or the tests of a promptfoo
 configuration (YAML).
 
-Which column is what is guessed from the names and printed; --input, --expected, --id
-and --choices say otherwise. Other columns become metadata of the case. A row without an
+Which column is what is guessed from the names and printed; --input-column,
+--expected-column, --id-column and --choices-column say otherwise. Other columns become metadata of the case. A row without an
 expected answer, and a test that cannot be converted, are left out and listed.
 
-The class is a scratch class: it runs at once. --signed makes one that two people sign.`,
-		Args: cobra.ExactArgs(1),
+The class is a scratch class: it runs at once. --signed makes one that two people sign.
+
+--suite makes the class of a public suite, graded by its official scorer; its registration
+has the split, the revision and the SHA-256 of every file that was read. gaia: FOLDER is
+that of the data set, or a metadata.jsonl or Parquet file with the tasks' files beside it.
+--split test has no public answers: its cases run and are unscored. --split smoke needs no
+FOLDER: five tasks that come with the program, with the model's words. A suite's class is
+signed by two people unless --scratch is given. docs/gaia.md has the whole way.`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.Path = args[0]
+			if len(args) > 0 {
+				o.Path = args[0]
+			}
+			if suite.name != "" {
+				for _, name := range []string{"input-column", "expected-column", "id-column", "choices-column", "grade", "signed"} {
+					if cmd.Flags().Changed(name) {
+						return refusal.Newf(refusal.Usage, "--%s is for tables: a suite says itself what is what", name)
+					}
+				}
+				return suite.run(cmd.Context(), env, o.Path, o.Class, o.Split)
+			}
+			for _, name := range suiteOnly {
+				if cmd.Flags().Changed(name) {
+					return refusal.Newf(refusal.Usage, "--%s is for --suite, which is not given", name)
+				}
+			}
+			if o.Path == "" {
+				return refusal.Newf(refusal.Usage, "expected a FILE to import, or --suite NAME").WithHint("tally bench import questions.csv")
+			}
 			return runBenchImport(cmd.Context(), env, o)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Class, "class", "", "`NAME` of the class (default: that of the file)")
+	f.StringVar(&o.Class, "class", "", "`CLASS` to make (default: that of the file)")
 	f.StringVar(&o.Split, "split", "", "`NAME` of the split of a folder (default: test, else validation, else train)")
-	f.StringVar(&o.Mapping.Input, "input", "", "`COLUMN` that the agent is given")
-	f.StringVar(&o.Mapping.Expected, "expected", "", "`COLUMN` with the right answer")
-	f.StringVar(&o.Mapping.ID, "id", "", "`COLUMN` with the name of the case")
-	f.StringVar(&o.Mapping.Choices, "choices", "", "`COLUMN` with the options of a multiple choice")
+	f.StringVar(&o.Mapping.Input, "input-column", "", "`COLUMN` that the agent is given")
+	f.StringVar(&o.Mapping.Expected, "expected-column", "", "`COLUMN` with the right answer")
+	f.StringVar(&o.Mapping.ID, "id-column", "", "`COLUMN` with the name of the case")
+	f.StringVar(&o.Mapping.Choices, "choices-column", "", "`COLUMN` with the options of a multiple choice")
 	f.StringVar(&o.Mapping.Grade, "grade", "", "`KIND` of grader (default: number if every answer is one, else contains)")
+	suite.add(f)
 	f.BoolVar(&o.Signed, "signed", false, "a class that two people sign, in place of a scratch class")
 	return cmd
 }

@@ -41,7 +41,7 @@ Two agents are written beside the class, as targets: "reference" makes the recor
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Class, "class", "", "`NAME` of the class (default: that of the folder, with -history)")
+	f.StringVar(&o.Class, "class", "", "`CLASS` to make (default: that of the folder, with -history)")
 	f.IntVar(&o.Limit, "limit", 0, "stop after `N` cases (default: all there are)")
 	f.StringVar(&language, "language", "", "`LANGUAGE`: "+strings.Join(mine.Languages(), ", ")+" (default: by the files of the newest commit)")
 	f.StringVar(&o.Cache, "cache", "", "`DIR` with installed packages, shown to tests read-only")

@@ -30,7 +30,7 @@ is refused. templates/CODEOWNERS is written if there is none.`,
 		},
 	}
 	cmd.Flags().BoolVar(&o.Scratch, "scratch", false, "no signatures, runs at once, never counts for promotion")
-	cmd.Flags().BoolVar(&o.Dataset, "dataset", false, "the light form: cases are lines of dataset.jsonl, no rubric")
+	cmd.Flags().BoolVar(&o.Dataset, "light", false, "the light form: cases are lines of dataset.jsonl, no rubric")
 	addPeopleFlags(cmd, &o.AddedBy, &o.ReviewedBy)
 	return cmd
 }

@@ -45,7 +45,7 @@ A draft is never scored. It becomes a case when two people have signed it and
 		},
 	}
 	cmd.Flags().StringVar(&o.from, "from", "", "the incident, a JSON `FILE` or a trajectory")
-	cmd.Flags().StringVar(&o.id, "id", "", "`NAME` of a draft made from a trajectory (default: that of its case)")
+	cmd.Flags().StringVar(&o.id, "id", "", "`ID` of a draft made from a trajectory (default: that of its case)")
 	cmd.MarkFlagRequired("from")
 	addPeopleFlags(cmd, &o.added, &o.reviewed)
 	return cmd

@@ -32,58 +32,27 @@ import (
 	"tallystick/internal/record/refusal"
 )
 
-// commands makes the program's commands, in the order in which help lists
-// their groups. To add a command, write its file and name it here.
-func commands(env *Env) []*cobra.Command {
-	return []*cobra.Command{
-		newDemo(env),
-		newInit(env),
-		newKeys(env),
-		newSigners(env),
-		newBench(env),
-		newTry(env),
-		newRun(env),
-		newWatch(env),
-		newRecord(env),
-		newJudge(env),
-		newGolden(env),
-		newLog(env),
-		newShow(env),
-		newView(env),
-		newServe(env),
-		newWhy(env),
-		newReproduce(env),
-		newRescore(env),
-		newReview(env),
-		newCorrect(env),
-		newReplay(env),
-		newGrade(env),
-		newImport(env),
-		newAudit(env),
-		newAttest(env),
-		newPublish(env),
-		newExport(env),
-		newSandbox(env),
-		newScorecard(env),
-		newCurve(env),
-		newPower(env),
-		newCompare(env),
-		newGate(env),
-		newPromote(env),
-		newProve(env),
-		newSubmit(env),
-		newGAIA(env),
-		newLedger(env),
-		newAnchor(env),
-		newWitness(env),
-		newWitnessServer(env),
-		newRegistry(env),
-		newWorker(env),
-		newFleet(env),
-		newVerify(env),
-		newDoctor(env),
-		newVersion(env),
-		newMCPStdio(env),
+// A group is the commands that a person looks for together.
+type group struct {
+	title    string
+	commands []*cobra.Command
+}
+
+// groups has the program's commands in the order in which help shows them. To add
+// a command, write its file and name it here.
+func groups(env *Env) []group {
+	return []group{
+		{"Start", []*cobra.Command{newInit(env), newTry(env), newDemo(env), newDoctor(env)}},
+		{"Run", []*cobra.Command{newRun(env), newRecord(env)}},
+		{"Look", []*cobra.Command{newLog(env), newShow(env), newWhy(env), newReplay(env), newCompare(env), newView(env), newScorecard(env)}},
+		{"Decide", []*cobra.Command{newGate(env), newReview(env), newPromote(env), newName(env)}},
+		{"Again", []*cobra.Command{newRescore(env), newReproduce(env), newGolden(env)}},
+		{"Bench", []*cobra.Command{newBench(env)}},
+		{"Trust", []*cobra.Command{newKeys(env), newSigners(env), newLedger(env)}},
+		{"Share", []*cobra.Command{newExport(env), newAttest(env), newPublish(env), newVerify(env)}},
+		{"Other harnesses", []*cobra.Command{newImport(env), newAudit(env), newGrade(env)}},
+		{"Operate", []*cobra.Command{newRegistry(env), newFleet(env), newSandbox(env), newJudges(env)}},
+		{"", []*cobra.Command{newVersion(env), newMCPStdio(env)}},
 	}
 }
 
@@ -115,16 +84,25 @@ type program struct {
 	misdirected error
 }
 
-func newProgram(env *Env) *program { return programOf(env, commands(env)) }
+func newProgram(env *Env) *program { return programOf(env, groups(env)) }
 
 // programOf is the program with these commands.
-func programOf(env *Env, list []*cobra.Command) *program {
+func programOf(env *Env, list []group) *program {
 	p := &program{env: env}
 	p.root = newRoot(env)
 	p.root.SetOut(&p.text)
 	p.root.SetErr(env.Stderr)
 	p.root.SetIn(env.Stdin)
-	p.root.AddCommand(list...)
+	cobra.EnableCommandSorting = false // the order of the groups is the one to show
+	for _, g := range list {
+		if g.title != "" {
+			p.root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		}
+		for _, cmd := range g.commands {
+			cmd.GroupID = g.title
+			p.root.AddCommand(cmd)
+		}
+	}
 	p.root.SetHelpCommand(newHelp(p.root))
 	p.root.InitDefaultHelpCmd()
 	// After SetOut: the completion commands remember where to write from here on.
@@ -132,11 +110,15 @@ func programOf(env *Env, list []*cobra.Command) *program {
 	p.root.SetFlagErrorFunc(flagError)
 	printHelp := p.root.HelpFunc()
 	p.root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		if rest := cmd.Flags().Args(); cmd.HasSubCommands() && len(rest) > 0 {
+		if rest := cmd.Flags().Args(); onlyGroups(cmd) && len(rest) > 0 {
 			p.misdirected = unknownCommand(cmd, rest[0])
 			return
 		}
-		printHelp(cmd, args)
+		if cmd == p.root {
+			rootHelp(cmd.OutOrStdout(), cmd)
+		} else {
+			withoutSeldom(cmd, func() { printHelp(cmd, args) })
+		}
 		fmt.Fprintf(cmd.OutOrStdout(), "\n%s", exitCodes())
 	})
 	p.adopt(p.root)
@@ -195,6 +177,7 @@ func (p *program) adopt(cmd *cobra.Command) {
 		p.adopt(sub)
 	}
 	if cmd.HasSubCommands() && !cmd.Runnable() {
+		cmd.Annotations = groupsOthers
 		cmd.Args = noSuchCommand
 		cmd.RunE = p.needsCommand
 	}
@@ -210,6 +193,9 @@ func (p *program) adopt(cmd *cobra.Command) {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		p.started = true
+		if err := p.resolveAddresses(cmd, args); err != nil {
+			return err
+		}
 		return run(cmd, args)
 	}
 }

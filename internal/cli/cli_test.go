@@ -373,7 +373,7 @@ func TestRunFunctionsNeverSeeTheFlagLibrary(t *testing.T) {
 			})
 		}
 	}
-	if checked < len(commands(testProgram().env)) {
+	if checked < len(testProgram().root.Commands()) {
 		t.Errorf("only %d run functions were found", checked)
 	}
 }

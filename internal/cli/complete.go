@@ -103,7 +103,7 @@ const completeKeysOf = "keys export"
 
 // addCompletion tells the flag library what a command's arguments and flags may be.
 func (p *program) addCompletion(cmd *cobra.Command) {
-	if cmd.ValidArgsFunction == nil && cmd.Runnable() && !cmd.HasSubCommands() {
+	if cmd.ValidArgsFunction == nil && cmd.Runnable() && !onlyGroups(cmd) {
 		cmd.ValidArgsFunction = p.completeArgument
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {

@@ -40,9 +40,9 @@ one, cannot be corrected: "tally rescore" grades it.
 
 A signature made by hand counts too:
 
-  tally correct A:C --score 1 --reason R --message FILE
+  tally review correct A:C --score 1 --reason R --message FILE
   ssh-keygen -Y sign -n tallystick-correction -f KEY FILE
-  tally correct A:C --score 1 --reason R --signature FILE.sig`,
+  tally review correct A:C --score 1 --reason R --signature FILE.sig`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Case = args[0]
@@ -55,7 +55,7 @@ A signature made by hand counts too:
 	f := cmd.Flags()
 	f.Float64Var(&o.Score, "score", 0, "the right score `S`, from 0 to 1")
 	f.StringVar(&o.Outcome, "outcome", "", "passed or failed, where the score does not tell")
-	f.StringVar(&o.Reason, "reason", "", "why, in a sentence; it is recorded and signed")
+	f.StringVar(&o.Reason, "reason", "", "why, in a sentence `TEXT`; it is recorded and signed")
 	f.IntVar(&o.Repeat, "repeat", 1, "which repetition `N` of the case")
 	f.StringVar(&o.key, "key", "", "SSH key `FILE` of the person who corrects")
 	f.StringVar(&o.secondKey, "second-key", "", "SSH key `FILE` of a second person")

@@ -34,7 +34,7 @@ filtered attempts are left out unless --all is given.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.class, "class", "", "only attempts of this task `CLASS`")
-	f.StringVar(&o.target, "target", "", "only attempts of this `TARGET`")
+	f.StringVar(&o.target, "target", "", "only attempts of the target `NAME`")
 	f.StringVar(&o.since, "since", "", "only attempts registered since `WHEN`: days ago (90d) or a date")
 	f.BoolVar(&o.all, "all", false, "scratch and filtered attempts too")
 	f.BoolVar(&o.csv, "csv", false, "print comma-separated values")

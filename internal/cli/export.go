@@ -8,9 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/app/lab"
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
 	"tallystick/internal/share/attest/claim"
 	"tallystick/internal/share/export"
@@ -28,6 +30,11 @@ type exportOptions struct {
 	address  string
 	hub      export.Hub
 	attest   attestOptions
+	submit   lab.SubmitOptions
+
+	hmacKeyFile string // of a bundle
+	receipt     string // of a bundle that is described
+	flags       []string
 
 	showHeldOut bool
 }
@@ -35,26 +42,43 @@ type exportOptions struct {
 func newExport(env *Env) *cobra.Command {
 	var o exportOptions
 	cmd := &cobra.Command{
-		Use:   "export ATTEMPT --format FORMAT",
-		Short: "Write an attempt in somebody else's format",
-		Long: `Write an attempt for other people's tools. The ledger and the evidence are verified
-first, and a case whose evidence is not whole stops the export. The same attempt gives the
-same bytes.
+		Use:   "export ATTEMPT[:CASE] --format FORMAT",
+		Short: "Write what leaves the workspace: proofs, and other tools' formats",
+		Long: `Write an attempt as a proof of it, or for other people's tools. The ledger and the evidence
+are verified first, and a case whose evidence is not whole stops the export. The same
+attempt gives the same bytes.
 
 ` + formatsHelp() + `
-The others carry the receipt, which proves the attempt to whoever has the ledger's key.
+The others carry the receipt, which proves the attempt to a reader who has the ledger's key.
+
+receipt     goes to standard output, or to -o FILE. It holds three receipts: of the record,
+            of the registration, and of the newest registration of the class at that time.
+bundle      carries the receipt of its entry, and is signed with the operator's key or
+            --key. docs/formats/bundle.md says what each section is made of, and how a
+            folder or a JSON file describes a bundle of another system.
+submission  is of an attempt that ran with --submit-intent. One that cannot be submitted, or
+            whose audit is not clean, is shown and not packed (exit 4). --allow-dirty packs
+            it in spite of the audit, and then the package says so.
 
 --withhold leaves salted digests in place of inputs, answers and expected outcomes. Scores
 and totals stay as they are; --salts keeps what opens each text.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.attempt = args[0]
+			o.flags = givenFlags(cmd)
 			return runExport(cmd.Context(), env, o)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.format, "format", "", "the `FORMAT`: "+strings.Join(export.All(), ", "))
 	f.StringVarP(&o.out, "out", "o", "", "write to `FILE`, or to a folder where the format is several files")
+	f.StringVar(&o.hmacKeyFile, "hmac-key-file", "", "sign a bundle with the shared key in `FILE` too, readable only by you")
+	f.StringVar(&o.receipt, "receipt", "", "`FILE` with the ledger receipt of a bundle that is described")
+	f.BoolVar(&o.submit.DryRun, "dry-run", false, "say what the submission package would be, and write nothing")
+	f.BoolVar(&o.submit.AllowDirty, "allow-dirty", false, "make the submission package although the audit is not clean; it says so")
+	f.BoolVar(&o.submit.Strict, "strict-audit", false, "warnings of the audit count too")
+	f.BoolVar(&o.submit.FullHistory, "full-history", false, "carry every entry since the registration, also of other classes: shows how many attempts there were")
+	f.BoolVar(&o.submit.WithoutSources, "without-sources", false, "leave the programs of target and rubric out; AUD-8 and AUD-9 then have a gap")
 	f.StringVar(&o.glob, "case", "", "only the cases whose id matches `GLOB`")
 	f.BoolVar(&o.withhold, "withhold", false, "leave salted digests in place of texts")
 	f.StringVar(&o.salts, "salts", "", "`FILE` for the salts that open withheld texts; keep it to yourself")
@@ -68,6 +92,11 @@ and totals stay as they are; --salts keeps what opens each text.`,
 	f.StringVar(&o.attest.ModelID, "model-id", "", "the model's `NAME`, for vc, if several were called")
 	addHeldOutFlag(cmd, &o.showHeldOut)
 	return cmd
+}
+
+// literalGlob is a pattern that matches one text.
+func literalGlob(text string) string {
+	return strings.NewReplacer("*", `\*`, "?", `\?`, "[", `\[`, `\`, `\\`).Replace(text)
 }
 
 // formatsHelp lists the formats.
@@ -107,7 +136,13 @@ type exportAnswer struct {
 }
 
 func runExport(ctx context.Context, env *Env, o exportOptions) error {
-	asked := export.Request{Format: o.format, Glob: o.glob, Out: o.out != "", Key: o.key != "", Withhold: o.withhold, Salts: o.salts != ""}
+	if id, caseID, ok := strings.Cut(o.attempt, ":"); ok && o.format != export.Receipt && o.format != export.Bundle {
+		if o.glob != "" {
+			return refusal.Newf(refusal.Usage, "%s names a case, and --case chooses others: give one of them", o.attempt)
+		}
+		o.attempt, o.glob = id, literalGlob(caseID)
+	}
+	asked := export.Request{Format: o.format, Glob: o.glob, Out: o.out != "", Key: o.key != "", Withhold: o.withhold, Salts: o.salts != "", Flags: o.flags}
 	if err := asked.Validate(); err != nil {
 		return err
 	}
@@ -116,6 +151,12 @@ func runExport(ctx context.Context, env *Env, o exportOptions) error {
 		return err
 	}
 	switch o.format {
+	case export.Receipt:
+		return exportReceipt(env, o)
+	case export.Bundle:
+		return exportBundle(env, o)
+	case export.Submission:
+		return exportSubmission(env, o)
 	case export.OTel:
 		return exportSpans(env, o)
 	case export.HTML:

@@ -28,9 +28,9 @@ func TestAFurtherCommandIsOneFileAndOneRow(t *testing.T) {
 	run := func(with bool, args ...string) (int, string) {
 		var out bytes.Buffer
 		env := newEnv(strings.NewReader(""), &out, &out, func(string) string { return "" })
-		list := commands(env)
+		list := groups(env)
 		if with {
-			list = append(list, newWeather(env))
+			list = append(list, group{"Look", []*cobra.Command{newWeather(env)}})
 		}
 		return programOf(env, list).main(args), out.String()
 	}
@@ -54,7 +54,7 @@ func TestAFurtherCommandIsOneFileAndOneRow(t *testing.T) {
 		}
 	}
 	env := newEnv(strings.NewReader(""), io.Discard, io.Discard, func(string) string { return "" })
-	if page := cliDoc(programOf(env, append(commands(env), newWeather(env))).root); !strings.Contains(page, "tally weather") {
+	if page := cliDoc(programOf(env, append(groups(env), group{"Look", []*cobra.Command{newWeather(env)}})).root); !strings.Contains(page, "tally weather") {
 		t.Error("the page of commands does not have it")
 	}
 }

@@ -53,8 +53,8 @@ it adds the target, and the class if there is none of that name.
 			return runInit(cmd.Context(), env, o.InitOptions)
 		},
 	}
-	cmd.Flags().StringVar(&o.Origin, "origin", "", "name of the ledger, as in example.com/evals (default: a random local one)")
-	cmd.Flags().StringVar(&o.Operator, "operator", "operator@local", "name of the person who runs evaluations here")
+	cmd.Flags().StringVar(&o.Origin, "origin", "", "`NAME` of the ledger, as in example.com/evals (default: a random local one)")
+	cmd.Flags().StringVar(&o.Operator, "operator", "operator@local", "`NAME` of the person who runs evaluations here")
 	cmd.Flags().StringVar(&o.Signers, "signers", "", "allowed_signers `FILE` to start from instead of the example people")
 	cmd.Flags().StringVar(&o.Agent, "agent", "", "the agent to test: `KIND:WHERE`, with the kinds python, typescript, http and command")
 	cmd.Flags().StringVar(&o.Name, "name", "", "`NAME` of its target (default: that of the file or folder)")

@@ -14,9 +14,9 @@ import (
 	"tallystick/internal/run/judge"
 )
 
-func newJudge(env *Env) *cobra.Command {
+func newJudges(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "judge",
+		Use:   "judges",
 		Short: "The verdicts of models that judge: list, prune, compare with people",
 		Long: `Graders of the kind judge ask the model that judge.yaml names. "tally run --live" draws
 verdicts, records each draw in the ledger and keeps the verdict, signed with the key

@@ -164,13 +164,13 @@ func TestRunDrawsAVerdictOnceAndUsesItAgain(t *testing.T) {
 	if code := b.run("scorecard"); code != 0 || !strings.Contains(b.out, "evidence    of 1.0000 of the solved tasks") {
 		t.Errorf("%d: %s", code, b.out)
 	}
-	if code := b.run("judge", "list"); code != 0 || !strings.Contains(b.out, "cities/norway  1 of 1 votes, spread 0, draw 1, judge-1") {
+	if code := b.run("judges", "list"); code != 0 || !strings.Contains(b.out, "cities/norway  1 of 1 votes, spread 0, draw 1, judge-1") {
 		t.Errorf("%d: %s", code, b.out)
 	}
-	if code := b.run("judge", "prune", "--older-than", "1h"); code != 0 || !strings.Contains(b.out, "0 verdicts removed") {
+	if code := b.run("judges", "prune", "--older-than", "1h"); code != 0 || !strings.Contains(b.out, "0 verdicts removed") {
 		t.Errorf("%d: %s", code, b.out)
 	}
-	if code := b.run("judge", "prune"); code != 2 {
+	if code := b.run("judges", "prune"); code != 2 {
 		t.Errorf("%d: %s", code, b.out)
 	}
 }
@@ -189,7 +189,7 @@ func TestRunRefusesAnotherJudgeThanTheClassPins(t *testing.T) {
 	if code := b.live(); code != refusal.ExitFailed || !strings.Contains(b.out, "judge_digest: is missing") {
 		t.Errorf("scores of any judge count: %d: %s", code, b.out)
 	}
-	if code := b.run("judge", "digest"); code != 0 {
+	if code := b.run("judges", "digest"); code != 0 {
 		t.Fatalf("%d: %s", code, b.out)
 	}
 	b.write("bench/cities/registration.yaml", counting+"judge_digest: "+strings.TrimSpace(b.out)+"\n")
@@ -233,7 +233,7 @@ func TestRunRefusesAJudgeItCannotPayOrKeepSecret(t *testing.T) {
 		t.Errorf("%d: %s", code, b.out)
 	}
 	b.write("judge.yaml", "version: 1\nmodel: judge-1\napi: openai.chat\n")
-	if code := b.run("judge", "list"); code != 1 || !strings.Contains(b.out, "tally keys new judge-cache") {
+	if code := b.run("judges", "list"); code != 1 || !strings.Contains(b.out, "tally keys new judge-cache") {
 		t.Errorf("%d: %s", code, b.out)
 	}
 	if code := b.run("keys", "new", "judge-cache"); code != 0 {

@@ -15,9 +15,9 @@ import (
 func newLedger(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ledger",
-		Short: "The record: append, verify, show, prove, repair, move",
+		Short: "The record: verify, show, prove, append, repair, move, anchor, cosign",
 	}
-	cmd.AddCommand(newLedgerAppend(env), newLedgerVerify(env), newLedgerShow(env), newLedgerProve(env), newLedgerRepair(env), newLedgerMove(env))
+	cmd.AddCommand(newLedgerAppend(env), newLedgerVerify(env), newLedgerShow(env), newLedgerProve(env), newLedgerRepair(env), newLedgerMove(env), newAnchor(env), newCosigner(env))
 	return cmd
 }
 

@@ -29,7 +29,7 @@ the class has no gates or has changed since.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runLog(cmd.Context(), env, o) },
 	}
 	cmd.Flags().StringVar(&o.Class, "class", "", "only attempts of this task `CLASS`")
-	cmd.Flags().StringVar(&o.Target, "target", "", "only attempts of this `TARGET`")
+	cmd.Flags().StringVar(&o.Target, "target", "", "only attempts of the target `NAME`")
 	return cmd
 }
 

@@ -254,7 +254,7 @@ func (l *trial) lastKind() string { k := l.kinds(); return k[len(k)-1] }
 func TestPromoteRecommendIsRecordedWithReceipts(t *testing.T) {
 	l := newTrial(t)
 	l.attempt(true, nil)
-	l.ok("anchor", "publish")
+	l.ok("ledger", "anchor", "publish")
 	var got struct {
 		Class                 string   `json:"class"`
 		CurrentTier           string   `json:"current_tier"`
@@ -324,7 +324,7 @@ func (l *trial) recommendations() int {
 func TestPromoteRefusesToReadPastAMissingAnchor(t *testing.T) {
 	l := newTrial(t)
 	l.attempt(true, nil)
-	l.ok("anchor", "publish")
+	l.ok("ledger", "anchor", "publish")
 	files, err := filepath.Glob(l.path("audit/anchors/*.json"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("%v, %v", files, err)
@@ -346,7 +346,7 @@ func TestPromoteRefusesToReadPastAMissingAnchor(t *testing.T) {
 func TestPromoteRefusesToReadPastATamperedLedger(t *testing.T) {
 	l := newTrial(t)
 	l.attempt(true, nil)
-	l.ok("anchor", "publish")
+	l.ok("ledger", "anchor", "publish")
 	segment := ".tally/ledger/segments/0000000000000000.log"
 	text := l.read(segment)
 	l.write(segment, []byte(strings.Replace(text, `"score":1`, `"score":0`, 1)))
@@ -367,7 +367,7 @@ func TestPromoteRefusesToReadPastATamperedLedger(t *testing.T) {
 func TestPromoteTellsMissingEvidenceFromAnUnreadableDisk(t *testing.T) {
 	l := newTrial(t)
 	l.attempt(true, nil)
-	l.ok("anchor", "publish")
+	l.ok("ledger", "anchor", "publish")
 	var blobs []string
 	l.must(filepath.WalkDir(l.path(".tally/evidence"), func(path string, e os.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {
@@ -447,7 +447,7 @@ func TestPromoteDoesNotTakeTheEvidenceOfAnotherRun(t *testing.T) {
 		}
 		return true
 	})
-	l.ok("anchor", "publish")
+	l.ok("ledger", "anchor", "publish")
 	if out := l.ok("promote", "recommend", "example"); !strings.Contains(out, "1 case counts as failed, its evidence is missing or changed: case-4") {
 		t.Error(out)
 	}

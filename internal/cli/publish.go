@@ -79,7 +79,7 @@ type publishOptions struct {
 func newPublish(env *Env) *cobra.Command {
 	var o publishOptions
 	cmd := &cobra.Command{
-		Use:   "publish FILE|ATTEMPT --registry URL --artifact PATH --harness PATH --dataset PATH",
+		Use:   "publish FILE|ATTEMPT --registry URL --artifact PATH --harness-path PATH --dataset-path PATH",
 		Short: "Propose a result to a registry: catalogue entry and credential in one post",
 		Long: `Propose a result to a registry. FILE is a credential that "tally attest" issued, an
 attestation body, or whatever "tally attest" takes: results of another harness, or an attempt
@@ -87,7 +87,7 @@ of this workspace. A credential is sent as it is. Of anything else the body is d
 "tally attest" does, with the same flags. With --key it becomes a credential that the runner
 signs here; without, the registry issues one about the body.
 
---artifact, --harness and --dataset are paths of the registry's catalogue, where the model,
+--artifact, --harness-path and --dataset-path are paths of the registry's catalogue, where the model,
 the eval harness and the dataset already are. --dry-run asks the registry whether it would
 take the body; nothing is kept there and no API key is needed.
 
@@ -102,8 +102,8 @@ Redirects are not followed.`,
 	f := cmd.Flags()
 	f.StringVar(&o.url, "registry", "", "the registry's `URL`")
 	f.StringVar(&o.paths.Artifact, "artifact", "", "`PATH` of the model in the registry, such as /artifacts/models/…")
-	f.StringVar(&o.paths.Harness, "harness", "", "`PATH` of the eval harness in the registry")
-	f.StringVar(&o.paths.Dataset, "dataset", "", "`PATH` of the dataset in the registry")
+	f.StringVar(&o.paths.Harness, "harness-path", "", "`PATH` of the eval harness in the registry")
+	f.StringVar(&o.paths.Dataset, "dataset-path", "", "`PATH` of the dataset in the registry")
 	f.StringVar(&o.key, "key", "", "`FILE` with the runner's key, which signs a credential about what is drafted here")
 	f.StringVar(&o.method, "key-id", "", "`NAME` of that key among those of a did:web")
 	f.StringVar(&o.RunnerDID, "runner-did", "", "the `DID` of whoever ran it (default: the did:key of the key)")
@@ -113,13 +113,13 @@ Redirects are not followed.`,
 	f.StringVar(&o.RunID, "run-id", "", "the run's `UUID` (default: a new one)")
 	f.StringVar(&o.ModelID, "model-id", "", "the model's `NAME`, where the files do not say")
 	f.StringVar(&o.StartedAt, "started-at", "", "when the run began, in RFC 3339 or `MS` since 1970, where the files do not say")
-	f.StringVar(&o.Content.Harness, "harness-file", "", "harness `PATH`: file, folder or SHA-256")
-	f.StringVar(&o.Content.EvalCode, "eval-code", "", "evaluation code `PATH`: file, folder or SHA-256")
+	f.StringVar(&o.Content.Harness, "harness-file", "", "harness `FILE`: file, folder or SHA-256")
+	f.StringVar(&o.Content.EvalCode, "eval-code", "", "evaluation code `FILE`: file, folder or SHA-256")
 	f.StringVar(&o.Content.Dataset, "dataset-file", "", "dataset `PATH`: file, folder or SHA-256")
-	f.StringVar(&o.Content.Model, "model-file", "", "model `PATH`: file, folder or SHA-256")
+	f.StringVar(&o.Content.Model, "model-file", "", "model `FILE`: file, folder or SHA-256")
 	f.BoolVar(&o.dryRun, "dry-run", false, "ask the registry whether it would take it; nothing is kept")
 	o.registryAccess.flags(cmd)
-	markRequired(cmd, "registry", "artifact", "harness", "dataset")
+	markRequired(cmd, "registry", "artifact", "harness-path", "dataset-path")
 	return cmd
 }
 

@@ -156,11 +156,11 @@ func TestACommandVerifiesTheLedgerOnce(t *testing.T) {
 	}{
 		{"scorecard", 1, []string{"scorecard", "sums.default.1"}},
 		{"compare", 1, []string{"compare", "sums.default.1", "sums.default.2"}},
-		{"curve", 1, []string{"curve"}},
+		{"curve", 1, []string{"scorecard", "curve"}},
 		{"gate", 1, []string{"gate"}},
 		{"gate with a report", 2, []string{"gate", "--junit", filepath.Join(out, "j.xml")}},
 		{"why", 2, []string{"why", "three"}},
-		{"witness pack", 2, []string{"witness", "pack", "sums.default.2", "-o", filepath.Join(out, "bundles")}},
+		{"witness pack", 2, []string{"export", "--format", "bundle", "sums.default.2", "-o", filepath.Join(out, "bundles")}},
 		{"verify --recompute", 1, []string{"verify", "--recompute"}},
 		{"promote recommend", 2, []string{"promote", "recommend", "sums"}},
 		{"run", 2, []string{"run", "sums"}},
@@ -305,7 +305,7 @@ func TestACacheChangesNoDecision(t *testing.T) {
 		{refusal.ExitGate, []string{"gate"}},
 		{refusal.ExitUnverified, []string{"verify", "--recompute"}},
 		{refusal.ExitUnverified, []string{"ledger", "verify", "--strict"}},
-		{refusal.ExitUnverified, []string{"witness", "pack", "sums.default.1", "-o", filepath.Join(t.TempDir(), "bundles")}},
+		{refusal.ExitUnverified, []string{"export", "--format", "bundle", "sums.default.1", "-o", filepath.Join(t.TempDir(), "bundles")}},
 	} {
 		if code, out, errs := p.tally(command.args...); code != command.code {
 			t.Errorf("%s: exit %d, want %d: %s%s", command.args[0], code, command.code, out, errs)

@@ -52,7 +52,7 @@ With --judges 0 proposals are published at once, and every row says so.`,
 	f.StringVar(&o.settings.Operator, "operator", "", "`NAME` of the person who operates it")
 	f.StringVar(&o.settings.PublicURL, "public-url", "", "`URL` at which others reach it, such as https://registry.example.com")
 	f.IntVar(&o.settings.Judges, "judges", o.settings.Judges, "`N` judges are drawn for each proposal")
-	f.IntVar(&o.settings.Quorum, "quorum", o.settings.Quorum, "`N` of them must accept")
+	f.IntVar(&o.settings.Quorum, "judge-quorum", o.settings.Quorum, "`N` of them must accept")
 	f.IntVar(&o.deadline, "deadline-hours", int(o.settings.Deadline/time.Hour), "`N` hours that judges have")
 	f.StringVar(&o.settings.Calibration, "calibration", "", "`FILE` with the calibration set, relative to the folder")
 	markRequired(cmd, "dir", "origin", "operator")
@@ -111,7 +111,7 @@ proxies, whose X-Forwarded-For is then believed for rate limits and nothing else
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Dir, "dir", "", "folder `DIR` of the registry")
-	f.StringVar(&o.Addr, "addr", "127.0.0.1:7390", "`ADDRESS` to listen on; port 0 takes a free one")
+	f.StringVar(&o.Addr, "listen", "127.0.0.1:7390", "`ADDRESS` to listen on; port 0 takes a free one")
 	f.StringVar(&o.Metrics, "metrics", "", "`ADDRESS` for Prometheus metrics: a port of this machine, or HOST:PORT (default: none)")
 	f.StringVar(&o.PublicURL, "public-url", "", "`URL` that begins every address given out (default: public_url of the settings, else the address)")
 	f.StringVar(&o.DB, "db", "", "`URL` of the database: postgres://… or an SQLite file (default: registry.db in the folder)")

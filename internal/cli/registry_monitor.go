@@ -52,7 +52,7 @@ the key that the ledger itself names is remembered at the first look, and the an
 	f := cmd.Flags()
 	f.Func("key", "trusted ledger key `NAME+ID+KEY`; may be given again", o.trust.AddLog)
 	f.Func("witness", "trusted witness key `NAME+ID+KEY`, which must have cosigned; may be given again", o.trust.AddWitness)
-	f.IntVar(&o.trust.Quorum, "quorum", 0, "how many of the witnesses must have cosigned (default: all that are named)")
+	f.IntVar(&o.trust.Quorum, "quorum", 0, "`N` of the witnesses must have cosigned (default: all that are named)")
 	f.StringVar(&o.state, "state", "", "folder `DIR` that remembers what was seen (default: one for the URL, in the state folder)")
 	f.BoolVar(&o.once, "once", false, "look once and exit")
 	f.DurationVar(&o.every, "every", time.Hour, "how long to wait between looks")

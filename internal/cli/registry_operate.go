@@ -64,13 +64,13 @@ func runOperator(ctx context.Context, env *Env, place registryPlace, ask operate
 }
 
 func newRegistryAdmit(env *Env) *cobra.Command {
-	cmd := operatorCommand(env, "admit PERSON --agent AGENT --dir DIR", "Admit a person as a judge",
+	cmd := operatorCommand(env, "admit PERSON --holds AGENT --dir DIR", "Admit a person as a judge",
 		"Admit a person as a judge, with every agent that the person holds: one person is one vote.\nThe admission is an entry that the operator's key seals.", cobra.ExactArgs(1),
 		func(cmd *cobra.Command, ask *operate.Request) {
-			cmd.Flags().StringArrayVar(&ask.Agents, "agent", nil, "`AGENT` that the person holds; repeat it for all of them")
+			cmd.Flags().StringArrayVar(&ask.Agents, "holds", nil, "`AGENT` that the person holds; repeat it for all of them")
 		},
 		func(ask *operate.Request, args []string) { ask.Action, ask.Person = operate.Admit, args[0] })
-	markRequired(cmd, "agent")
+	markRequired(cmd, "holds")
 	return cmd
 }
 

@@ -25,6 +25,7 @@ type replayOptions struct {
 	against    string
 	pending    string
 	id         string
+	trust      bundleTrust
 
 	showHeldOut bool
 }
@@ -39,6 +40,11 @@ func newReplay(env *Env) *cobra.Command {
 of the evidence, whose head the ledger vouches for. A file may also be somebody else's:
 OpenTelemetry GenAI spans (OTLP in JSON or protobuf) or ATIF. It is converted, what has
 no place in a trajectory is listed, and nothing vouches for it.
+
+TRAJECTORY may be a witness bundle too. It is verified first: each of --hmac-key-file, --signer
+and --ledger-key that is given must hold. Then its specification, plan, tool calls, diff and
+test log are shown, and its test log must support its outcome: solved needs a summary with
+at least one test passed and none failed, failed is contradicted by one (exit 3).
 
 --until stops at the end of a turn and shows memory, context and policy as they were
 then. --against drives another target with the same words, model replies and tool
@@ -60,6 +66,7 @@ scored until two people have signed it.`,
 	f.StringVar(&o.against, "against", "", "drive the target `NAME` with the same words and replies")
 	f.StringVar(&o.pending, "pending", "", "make a draft case of it in `CLASS`")
 	f.StringVar(&o.id, "id", "", "`ID` of the draft case (default: that of the trajectory's case)")
+	o.trust.declare(cmd)
 	addHeldOutFlag(cmd, &o.showHeldOut)
 	return cmd
 }
@@ -118,6 +125,12 @@ type replayDivergence struct {
 }
 
 func runReplay(ctx context.Context, env *Env, o replayOptions) error {
+	if isBundle(o.trajectory) {
+		return replayBundle(ctx, env, o.trust, o.trajectory)
+	}
+	if o.trust.named() {
+		return refusal.Newf(refusal.Usage, "--hmac-key-file, --signer, --ledger-key and --unsafe-unsigned are for a witness bundle, which %s is not", o.trajectory)
+	}
 	if o.id != "" && o.pending == "" {
 		return refusal.Newf(refusal.Usage, "--id names a draft, and --pending, which makes one, was not given")
 	}

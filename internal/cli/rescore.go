@@ -30,7 +30,7 @@ func newRescore(env *Env) *cobra.Command {
 		Long: `Grade the stored trajectories of an attempt with the rubric and graders of today.
 Nothing is run again. Each score that comes out different becomes an amendment in the
 ledger, with your name and the reason, beside the original, which stays. An amendment may
-lower a score and never raise it; that takes a signature: "tally correct". A case that was
+lower a score and never raise it; that takes a signature: "tally review correct". A case that was
 unscored, as after an outage of the judge, gets its first score, which scorecards and
 gates use and promotion does not.
 
@@ -42,7 +42,7 @@ the others: those that are missing, failed or belong to new criteria.`,
 			return runRescore(cmd.Context(), env, o)
 		},
 	}
-	cmd.Flags().StringVar(&o.reason, "reason", "", "why, in a sentence; it is recorded")
+	cmd.Flags().StringVar(&o.reason, "reason", "", "why, in a sentence `TEXT`; it is recorded")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would change and record nothing")
 	cmd.Flags().BoolVar(&o.live, "live", false, "ask the judge for verdicts that are missing, failed or new; each is recorded before it is used")
 	cmd.Flags().Float64Var(&o.maxCost, "max-cost", 0, "spend at most `USD` dollars on the judge")

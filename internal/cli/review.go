@@ -36,7 +36,7 @@ each answer at once with your signature. CLASS means its newest attempt. The que
 the labels are those of "review" in the registration; without it, "Is the answer right?"
 with pass and fail. Enter skips a case; q or Ctrl-C leaves, and what was answered stays.
 
-A label stands beside the score and changes none: "tally correct" does. --blind hides
+A label stands beside the score and changes none: "tally review correct" does. --blind hides
 automatic scores, judges' texts and what other people said. Whoever signs is in the signers
 file as a curator or with the security role. A second label of the same person takes the
 place of the first, and both stay in the ledger.
@@ -64,13 +64,14 @@ each agrees with the automatic outcome.`,
 	f.StringVar(&o.gpg, "gpg", "", gpgFlag)
 	f.StringVar(&o.Only, "only", review.All, "which cases: "+strings.Join(review.Choices(), ", "))
 	f.IntVar(&o.Sample, "sample", 0, "draw `N` of them; needs --seed")
-	f.StringVar(&o.Seed, "seed", "", "`TEXT` that decides the draw")
+	f.StringVar(&o.Seed, "seed", "", "the seed `S`, any text, that decides the draw")
 	f.BoolVar(&o.Blind, "blind", false, "hide automatic scores, judges' texts and other people's labels")
 	f.BoolVar(&o.again, "again", false, "also show cases that you labelled before")
 	f.StringVar(&o.export, "export", "", "write the queue to this `FILE` as JSON lines")
 	f.StringVar(&o.from, "from", "", "record the labels in this `FILE`, lines of an exported queue")
 	f.BoolVar(&o.report, "report", false, "how far people got, and how far they agree")
 	addHeldOutFlag(cmd, &o.showHeldOut)
+	cmd.AddCommand(newCorrect(env))
 	return cmd
 }
 

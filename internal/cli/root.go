@@ -37,6 +37,12 @@ func (p *program) needsCommand(cmd *cobra.Command, _ []string) error {
 		WithHint("one of: %s", strings.Join(commandNames(cmd), ", "))
 }
 
+// groupsOthers marks the commands that do nothing themselves.
+var groupsOthers = map[string]string{"groups": "others"}
+
+// onlyGroups reports whether a command only groups others.
+func onlyGroups(cmd *cobra.Command) bool { return cmd.Annotations["groups"] != "" }
+
 // noSuchCommand refuses the arguments of a command that only groups others.
 func noSuchCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {

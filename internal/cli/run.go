@@ -41,6 +41,7 @@ func newRun(env *Env) *cobra.Command {
 	var o runOptions
 	var recording recordingFlags
 	var level string
+	var watch bool
 	spec := &o.spec
 	cmd := &cobra.Command{
 		Use:   "run CLASS",
@@ -61,12 +62,26 @@ what the repetitions of a case amount to. An attempt with any of these four, or 
 
 Nothing touches the network unless --live or --on-miss live is given. Ctrl-C leaves an attempt that
 "--resume" resumes; no recorded case is run again. A live case resumes at the call where
-it was interrupted: calls that were answered are not paid again (docs/paid-work.md).`,
+it was interrupted: calls that were answered are not paid again (docs/paid-work.md).
+
+--watch runs the class again whenever something that it depends on changes, and shows what
+is different: cases that do not pass, those that changed sides, and where a case first
+parted from when it last passed. Nothing is recorded. A signed class that is being edited
+runs all the same, as a scratch class. In a pipe each run is one line, with --json one
+document a line. Ctrl-C ends it with exit code 0.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec.Recording, spec.ResumeCommand = recording.kind(cmd, spec.SubmitIntent), typed(cmd, "tally run", args)+" --resume"
+			if watch {
+				if err := watchedSpec(cmd, spec); err != nil {
+					return err
+				}
+			}
 			if err := completeSpec(cmd, spec, args[0]); err != nil {
 				return err
+			}
+			if watch {
+				return runWatch(cmd.Context(), env, o, typed(cmd, "tally run", args))
 			}
 			var err error
 			if o.required, err = requiredOfRun(level); err != nil {
@@ -76,6 +91,7 @@ it was interrupted: calls that were answered are not paid again (docs/paid-work.
 		},
 	}
 	f := cmd.Flags()
+	f.BoolVar(&watch, "watch", false, "run again whenever the bench, the target, its files, recordings or golden traces change; nothing is recorded and no model is paid")
 	f.BoolVar(&spec.SubmitIntent, "submit-intent", false, "register that the attempt is meant to be submitted; its texts are recorded")
 	recording.add(cmd)
 	f.StringVar((*string)(&spec.SecondView), "second-view", "", "`WHO` is asked about each answer that the official scorer of GAIA did not take: judge, the model of judge.yaml, which costs money if live; it changes no score (default: nobody)")
@@ -112,6 +128,8 @@ it was interrupted: calls that were answered are not paid again (docs/paid-work.
 	addHeldOutFlag(cmd, &spec.ShowHeldOut)
 	f.StringVar(&level, "require-level", "", "exit 4 unless the attempt is of `LEVEL`: signed, pinned or witnessed, or several with commas")
 	addTrustRootFlag(cmd, &o.trustRoot)
+	seldom(cmd, "second-view", "record-evidence", "evidence-full-bodies", "param", "seed", "stop-early", "reduce", "sandbox-scope", "unsafe-agent", "on-miss",
+		"listen", "creds", "double", "any-version", "trust-root")
 	return cmd
 }
 
@@ -183,6 +201,9 @@ func (r *runner) one(ctx context.Context, setup *lab.Setup, last bool) (*oneRun,
 	// What stopped the run is said first; a gate that is not met comes after
 	// everything was shown.
 	reported := r.report(one.answer)
+	if refusal.Is(reported, refusal.GateNotMet) {
+		reported = cmp.Or(unanswered(ran.Summary), reported)
+	}
 	if err == nil || one.answer.Scorecard == nil {
 		err = cmp.Or(err, reported)
 	}
@@ -190,6 +211,17 @@ func (r *runner) one(ctx context.Context, setup *lab.Setup, last bool) (*oneRun,
 		return nil, serr
 	}
 	return one, err
+}
+
+// unanswered is the refusal of a run in which every case that did not pass asked for a
+// reply that is not recorded: that is a question, and not a verdict. It is nil for any
+// other run.
+func unanswered(s *harness.Summary) error {
+	if s.Unanswered == 0 || s.Outcomes[evidence.Passed]+s.Unanswered < s.Planned {
+		return nil
+	}
+	return refusal.Newf(refusal.NotAnswered, "attempt %s: %d of %d cases ask something that is not recorded", s.Attempt, s.Unanswered, s.Planned).
+		WithHint(`"tally run %s --target %s --live" asks the model, "tally record" keeps what it says, and "tally why" shows a request`, s.Class, plain.ShellWord(s.Target))
 }
 
 // typed is a command with every flag that was given, as a shell reads it, without
@@ -206,7 +238,7 @@ func typed(cmd *cobra.Command, command string, args []string) string {
 		}
 		for _, v := range values {
 			switch {
-			case f.Name == "resume", f.Name != "workspace" && cmd.InheritedFlags().Lookup(f.Name) != nil:
+			case f.Name == "resume", f.Name == "watch", f.Name != "workspace" && cmd.InheritedFlags().Lookup(f.Name) != nil:
 			case f.Value.Type() == "bool" && v == "true":
 				words = append(words, "--"+f.Name)
 			case f.Value.Type() != "bool" && f.NoOptDefVal != "": // a word of its own would be an argument

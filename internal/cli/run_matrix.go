@@ -42,7 +42,7 @@ func (r *runner) matrix(ctx context.Context, setups []*lab.Setup) error {
 		one, err := r.oneOf(ctx, s, round[i], i, len(setups))
 		if err != nil {
 			entries[i].Error = err.Error()
-			if refusal.Is(err, refusal.GateNotMet) {
+			if refusal.Is(err, refusal.GateNotMet) || refusal.Is(err, refusal.NotAnswered) {
 				entries[i].Error = "" // the attempt is whole
 			}
 			r.env.Note("target %s: %v", s.Target.Name, err)
@@ -85,7 +85,7 @@ func (r *runner) oneOf(ctx context.Context, s *lab.Setup, before *history.Attemp
 // does not verify (3), then work that could not be done (1), then a wrong question
 // (2), then a gate (4). Of two alike it is the first.
 func worse(a, b error) error {
-	severity := map[int]int{refusal.ExitDone: 0, refusal.ExitGate: 1, refusal.ExitUsage: 2, refusal.ExitFailed: 3, refusal.ExitUnverified: 4}
+	severity := map[int]int{refusal.ExitDone: 0, refusal.ExitUnanswered: 1, refusal.ExitGate: 2, refusal.ExitUsage: 3, refusal.ExitFailed: 4, refusal.ExitUnverified: 5}
 	if severity[refusal.ExitCode(b)] > severity[refusal.ExitCode(a)] {
 		return b
 	}

@@ -50,7 +50,7 @@ few minutes. The same source and compiler give the same digest.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runSandboxImageBuild(cmd.Context(), env, source) },
 	}
-	cmd.Flags().StringVar(&source, "source", "", "a local copy of the pinned source `FILE` (default: fetch it)")
+	cmd.Flags().StringVar(&source, "archive", "", "a local copy of the pinned source `FILE` (default: fetch it)")
 	return cmd
 }
 
@@ -94,7 +94,7 @@ for promotion.`,
 	}
 	cmd.Flags().StringVar(&o.digest, "digest", "", "the manifest's `DIGEST`, sha256:...")
 	cmd.Flags().StringVar(&o.python, "python", "", "the interpreter's `PATH` in the image, or on this machine with --host")
-	cmd.Flags().BoolVar(&o.host, "host", false, "copy this machine's Python")
+	cmd.Flags().BoolVar(&o.host, "from-host", false, "copy this machine's Python")
 	return cmd
 }
 

@@ -51,11 +51,12 @@ acceptance criteria cannot be met.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.class, "class", "", "only attempts of this task `CLASS`")
-	f.StringVar(&o.target, "target", "", "only attempts of this `TARGET`")
+	f.StringVar(&o.target, "target", "", "only attempts of the target `NAME`")
 	f.StringVar(&o.since, "since", "", "only attempts registered since `WHEN`: days ago (90d) or a date")
 	f.BoolVar(&o.last, "last", false, "only the newest attempt of those")
 	f.BoolVar(&o.noEvidence, "no-evidence", false, "do not read the evidence; its coverage is then not known")
 	f.BoolVar(&o.failed, "failed", false, "list every task that was not solved")
+	cmd.AddCommand(newCurve(env), newPower(env))
 	return cmd
 }
 

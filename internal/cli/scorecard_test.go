@@ -299,9 +299,9 @@ func TestScorecardCommand(t *testing.T) {
 		{[]string{"scorecard", "fix.agent.1", "fix.agent.1"}, 2, "named twice"},
 		{[]string{"scorecard", "fix.agent.1", "--last"}, 2, "give one or the other"},
 		{[]string{"scorecard", "--since", "yesterday"}, 2, "neither days"},
-		{[]string{"curve", "--csv", "--plot"}, 2, "give one of them"},
-		{[]string{"curve", "--plot", "--json"}, 2, "give one of them"},
-		{[]string{"curve", "--class", "nothing"}, 0, "has no such attempt"},
+		{[]string{"scorecard", "curve", "--csv", "--plot"}, 2, "give one of them"},
+		{[]string{"scorecard", "curve", "--plot", "--json"}, 2, "give one of them"},
+		{[]string{"scorecard", "curve", "--class", "nothing"}, 0, "has no such attempt"},
 		{[]string{"compare", "fix.agent.1", "fix.agent.1"}, 2, "given twice"},
 		{[]string{"compare", "fix.agent.1"}, 2, "arg"},
 		{[]string{"compare", "fix.agent.1", "fix.agent.2", "--divergences", "-1"}, 2, "expected 0 or more"},
@@ -362,7 +362,7 @@ func TestScorecardRefusesATamperedLedger(t *testing.T) {
 	if err := os.WriteFile(segment, forged, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"scorecard"}, {"curve"}, {"compare", "fix.agent.1", "fix.agent.2"}} {
+	for _, args := range [][]string{{"scorecard"}, {"scorecard", "curve"}, {"compare", "fix.agent.1", "fix.agent.2"}} {
 		if code, stdout, _ := p.tally(args...); code != 3 || stdout != "" {
 			t.Errorf("%v: exit %d, stdout %q; want exit 3 and nothing", args, code, stdout)
 		}
@@ -375,16 +375,16 @@ func TestCurveCommand(t *testing.T) {
 	p.attempt("agent", 1, "bench", 1, 1, 0, 0)
 	p.now = p.now.AddDate(0, 0, 7)
 	p.attempt("agent", 2, "bench", 1, 0, 1, 1)
-	weeks := p.answer("curve")["weeks"].([]any)
+	weeks := p.answer("scorecard", "curve")["weeks"].([]any)
 	second := weeks[1].(map[string]any)
 	if len(weeks) != 2 || second["week"] != "2027-W20" || second["tasks"] != 4.0 || second["solved"] != 3.0 || second["regressions"] != 1.0 || second["level"] != "signed" {
 		t.Errorf("%v", weeks)
 	}
-	_, table, _ := p.tally("curve")
+	_, table, _ := p.tally("scorecard", "curve")
 	if !strings.HasPrefix(table, "week ") || strings.Contains(table, "#") {
 		t.Errorf("in a pipe it is a table:\n%s", table)
 	}
-	_, plot, _ := p.tally("curve", "--plot")
+	_, plot, _ := p.tally("scorecard", "curve", "--plot")
 	if !strings.Contains(plot, "0.75 |####") {
 		t.Errorf("no bars:\n%s", plot)
 	}
@@ -393,7 +393,7 @@ func TestCurveCommand(t *testing.T) {
 			t.Errorf("wider than the terminal: %q", line)
 		}
 	}
-	_, csv, _ := p.tally("curve", "--csv", "--since", "2027-05-15")
+	_, csv, _ := p.tally("scorecard", "curve", "--csv", "--since", "2027-05-15")
 	if lines := strings.Split(csv, "\n"); len(lines) != 3 || !strings.HasPrefix(lines[1], "2027-W20,2027-05-17,1,4,3,0.75,") {
 		t.Errorf("%q", csv)
 	}

@@ -35,8 +35,10 @@ verified first, and the trajectory against the head that the ledger holds.
 
 --events prints the trajectory as JSON lines, each exactly as it was hashed.
 
-A FILE or folder is a result of another harness, as "tally import" reads it: its rows are
-shown, those that are not right first. It was imported, not observed.`,
+A FILE may be a witness bundle: its header, sections and tool calls are printed. The form is
+checked and no signature, so it may still be a forgery; "tally verify" verifies it. Any
+other FILE or folder is a result of another harness, as "tally import" reads it: its rows
+are shown, those that are not right first. It was imported, not observed.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.name = args[0]
@@ -44,12 +46,15 @@ shown, those that are not right first. It was imported, not observed.`,
 		},
 	}
 	cmd.Flags().BoolVar(&o.events, "events", false, "print the events of ATTEMPT:CASE as JSON lines, as hashed")
-	cmd.Flags().StringVar(&o.sample, "sample", "", "only the sample with this `ID` of FILE")
+	cmd.Flags().StringVar(&o.sample, "row", "", "only the row with this `ID` of FILE")
 	addHeldOutFlag(cmd, &o.showHeldOut)
 	return cmd
 }
 
 func runShow(ctx context.Context, env *Env, o showOptions) error {
+	if isBundle(o.name) {
+		return showBundle(env, o.name)
+	}
 	if o.sample != "" || dossier.AreFiles(o.name) {
 		return showImported(ctx, env, o)
 	}
@@ -57,7 +62,7 @@ func runShow(ctx context.Context, env *Env, o showOptions) error {
 	if err != nil {
 		return err
 	}
-	id, caseID := answer.SplitCase(p, o.name)
+	id, caseID, _ := strings.Cut(o.name, ":")
 	attempt, err := p.Attempt(id)
 	if err != nil {
 		return err

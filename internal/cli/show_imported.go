@@ -45,7 +45,7 @@ func showImportedText(out io.Writer, a *importer.ShownImport) {
 		}
 	}
 	if a.LeftOut > 0 {
-		fmt.Fprintf(out, "\n%d more rows; --sample ID shows one\n", a.LeftOut)
+		fmt.Fprintf(out, "\n%d more rows; --row ID shows one\n", a.LeftOut)
 	}
 }
 

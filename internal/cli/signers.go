@@ -159,11 +159,11 @@ valid-before), not to dates in the key. SSH keys with such limits are added with
 			return runSignersAdd(cmd.Context(), env, o)
 		},
 	}
-	cmd.Flags().StringVar(&o.gpg, "gpg", "", "`FILE` with the exported OpenPGP key")
+	cmd.Flags().StringVar(&o.gpg, "gpg-key", "", "`FILE` with the exported OpenPGP key")
 	cmd.Flags().StringVar(&o.ssh, "ssh", "", "`FILE` with the public SSH key")
 	cmd.Flags().StringVar(&o.roles, "roles", "", "comma-separated `ROLES`: curator, security, operator; or worker alone")
-	cmd.MarkFlagsOneRequired("gpg", "ssh")
-	cmd.MarkFlagsMutuallyExclusive("gpg", "ssh")
+	cmd.MarkFlagsOneRequired("gpg-key", "ssh")
+	cmd.MarkFlagsMutuallyExclusive("gpg-key", "ssh")
 	return cmd
 }
 

@@ -25,7 +25,7 @@ func usage(cmd *cobra.Command, err error) error {
 // flagError says what is wrong with a flag and which one may have been meant.
 func flagError(cmd *cobra.Command, err error) error {
 	// In "tally nonsense --flag" the flag is unknown because the command is.
-	if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
+	if args := cmd.Flags().Args(); onlyGroups(cmd) && len(args) > 0 {
 		return unknownCommand(cmd, args[0])
 	}
 	r := refusal.Newf(refusal.Usage, "%s: %w", cmd.CommandPath(), err)
@@ -45,6 +45,17 @@ func words[T ~string](values ...T) []string {
 		out = append(out, string(v))
 	}
 	return out
+}
+
+// givenFlags are the names of the command's own flags that were given.
+func givenFlags(cmd *cobra.Command) []string {
+	var names []string
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if cmd.InheritedFlags().Lookup(f.Name) == nil {
+			names = append(names, f.Name)
+		}
+	})
+	return names
 }
 
 func flagNames(cmd *cobra.Command) []string {
@@ -96,4 +107,5 @@ var exitCodeMeanings = []struct {
 	{refusal.ExitUsage, "usage error (flags, arguments, unknown names)"},
 	{refusal.ExitUnverified, "evidence does not verify"},
 	{refusal.ExitGate, "evidence verifies and the gate is not met"},
+	{refusal.ExitUnanswered, "not answered: an offline run would have to ask a model something new"},
 }

@@ -26,6 +26,7 @@ type verifyOptions struct {
 	people    string
 	entry     string
 	hmacKey   string
+	signed    []string
 	recompute bool
 	page      string
 	credentialFlags
@@ -71,11 +72,12 @@ key that a person types. It is the same file for everybody within a release.`,
 	f := cmd.Flags()
 	f.StringArrayVar(&o.keys, "key", nil, "trusted ledger key `NAME+ID+KEY`; may be given again")
 	f.StringArrayVar(&o.witnesses, "witness", nil, "trusted witness key `NAME+ID+KEY`; may be given again")
-	f.IntVar(&o.quorum, "quorum", 0, "how many of the witnesses must have cosigned (default: all that are named)")
+	f.IntVar(&o.quorum, "quorum", 0, "`N` of the witnesses must have cosigned (default: all that are named)")
 	f.StringVar(&o.trustRoot, "trust-root", "", "trusted `DIGEST` of version 1 of the signers file")
 	f.StringVar(&o.signers, "signers", "", "version 1 of the signers `FILE`, whose digest becomes the trust root")
 	f.StringVar(&o.people, "people", "", "the signers `FILE` of when an anchor was published, for signatures of people on it")
 	f.StringVar(&o.hmacKey, "hmac-key-file", "", "`FILE` with the key that a bundle's HMAC was made with")
+	f.StringArrayVar(&o.signed, "signer", nil, "Ed25519 public `KEY` of which one must have signed a bundle: a .pub file, ssh-ed25519 text or 64 hex digits; may be given again")
 	f.BoolVar(&o.recompute, "recompute", false, "count every number of the workspace again, from its ledger and evidence")
 	f.StringVar(&o.page, "page", "", "write verify.html to `FILE`, and verify nothing")
 	f.StringVar(&o.entry, "entry", "", "`FILE` with the entry of a receipt that does not carry it")
@@ -183,6 +185,13 @@ func (o verifyOptions) trust() (verify.Trust, error) {
 			return t, err
 		}
 	}
+	for _, s := range o.signed {
+		key, err := dossier.BundleSigner(s)
+		if err != nil {
+			return t, fmt.Errorf("--signer: %w", err)
+		}
+		t.BundleKeys = append(t.BundleKeys, key)
+	}
 	if o.entry != "" {
 		t.Entry, err = dossier.ReadInput(o.entry, dossier.MaxSignedFile)
 	}
@@ -222,7 +231,7 @@ func trustOperators(env *Env, w *dossier.Place, t *verify.Trust) error {
 		env.Note("the ledger of this workspace does not verify, so its keys are not trusted: %v", err)
 		return nil
 	}
-	t.Logs = own.EveryKey()
+	t.Logs, t.OwnLogs = own.EveryKey(), true
 	if t.Signers == nil {
 		t.Signers = own.SignersOf
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/serve/viewer"
@@ -24,6 +25,9 @@ type viewOptions struct {
 	bundle    string
 	overwrite bool
 	attempts  []string
+
+	public bool
+	publicOptions
 }
 
 func newView(env *Env) *cobra.Command {
@@ -39,7 +43,15 @@ stopped. The pages only read. They follow the ledger while it grows.
 A FILE is a result of another harness, as "tally import" reads it: it is shown beside.
 
 No browser is opened with --no-open, with TALLY_NO_BROWSER=1, or when the output is not a
-terminal. For others on the network there is "tally serve".
+terminal.
+
+--public shows the pages to others on the network. A reader who has the token of --token-file
+opens http://HOST:PORT/?token=TOKEN once; the token becomes a cookie. Behind a proxy that
+knows who people are, --proxy-header names the header in which it says so, which counts only
+from the addresses of --proxy-from. The server speaks plain HTTP: put a proxy with TLS before
+it. Requests that name it otherwise than by its address or a --host are refused. --cors lets
+pages of other origins, such as a verify.html opened from disk, ask for receipts, the
+checkpoint and the keys, with the token as "Authorization: Bearer".
 
 --bundle writes the pages into a new folder instead, for any web server that sends files:
 every page that links lead to, with receipts, keys and scripts, so that browsers check them
@@ -48,21 +60,54 @@ if it is at hand, and "tally verify DIR" verifies them.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.files = args
-			switch {
-			case o.bundle != "":
-				return runBundle(cmd.Context(), env, o)
-			case o.overwrite || len(o.attempts) > 0:
-				return refusal.Newf(refusal.Usage, "--overwrite and --attempt are for --bundle")
-			}
-			return runView(cmd.Context(), env, o)
+			return o.run(cmd, env)
 		},
 	}
-	cmd.Flags().StringVar(&o.addr, "addr", "127.0.0.1:0", "loopback `ADDRESS` to listen on; port 0 takes a free one")
-	cmd.Flags().BoolVar(&o.noOpen, "no-open", false, "print the address and open no browser")
-	cmd.Flags().StringVar(&o.bundle, "bundle", "", "write the pages as files into the new folder `DIR`, and serve nothing")
-	cmd.Flags().BoolVar(&o.overwrite, "overwrite", false, "replace an earlier bundle in DIR")
-	cmd.Flags().StringArrayVar(&o.attempts, "attempt", nil, "write only the pages of attempt `ID`, and none of the ledger's entries; may be given again")
+	f := cmd.Flags()
+	f.StringVar(&o.addr, "listen", "127.0.0.1:0", "`ADDRESS` to listen on, of this machine's loopback unless --public is given; port 0 takes a free one")
+	f.BoolVar(&o.noOpen, "no-open", false, "print the address and open no browser")
+	f.StringVar(&o.bundle, "bundle", "", "write the pages as files into the new folder `DIR`, and serve nothing")
+	f.BoolVar(&o.overwrite, "overwrite", false, "replace an earlier bundle in DIR")
+	f.StringArrayVar(&o.attempts, "attempt", nil, "write only the pages of attempt `ID`, and none of the ledger's entries; may be given again")
+	f.BoolVar(&o.public, "public", false, "let others on the network look; needs --token-file, or --proxy-header with --proxy-from")
+	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` with the token that lets readers in")
+	f.StringVar(&o.proxyHeader, "proxy-header", "", "header `NAME` in which a proxy says who a reader is")
+	f.StringArrayVar(&o.proxyFrom, "proxy-from", nil, "addresses `CIDR` of the proxy; may be given again")
+	f.StringArrayVar(&o.hosts, "host", nil, "`NAME` by which readers reach the server; may be given again")
+	f.BoolVar(&o.cors, "cors", false, "let pages of other origins ask for receipts, checkpoint and keys")
 	return cmd
+}
+
+// run does what the flags ask for: pages on this machine, for others, or as files.
+func (o *viewOptions) run(cmd *cobra.Command, env *Env) error {
+	given := func(names ...string) string {
+		for _, name := range names {
+			if cmd.Flags().Changed(name) {
+				return name
+			}
+		}
+		return ""
+	}
+	for _, path := range o.files {
+		if !dossier.AreFiles(path) {
+			return refusal.Newf(refusal.NotFound, "%s: no such file or folder", path).WithHint(`"tally view" takes result files of other harnesses; without one it shows the workspace`)
+		}
+	}
+	if name := given("overwrite", "attempt"); name != "" && o.bundle == "" {
+		return refusal.Newf(refusal.Usage, "--%s is for --bundle", name)
+	}
+	if name := given("token-file", "proxy-header", "proxy-from", "host", "cors"); name != "" && !o.public {
+		return refusal.Newf(refusal.Usage, "--%s is for --public", name)
+	}
+	switch {
+	case o.bundle != "" && o.public:
+		return refusal.Newf(refusal.Usage, "--bundle writes files and --public serves pages: give one of them")
+	case o.bundle != "":
+		return runBundle(cmd.Context(), env, *o)
+	case o.public:
+		return runPublic(cmd.Context(), env, *o)
+	}
+	return runView(cmd.Context(), env, *o)
 }
 
 func runBundle(ctx context.Context, env *Env, o viewOptions) error {
@@ -92,8 +137,8 @@ func runBundle(ctx context.Context, env *Env, o viewOptions) error {
 func runView(ctx context.Context, env *Env, o viewOptions) error {
 	at, err := netip.ParseAddrPort(strings.Replace(o.addr, "localhost:", "127.0.0.1:", 1))
 	if err != nil || !at.Addr().IsLoopback() {
-		return refusal.Newf(refusal.Usage, "--addr %s: expected a loopback address, as in 127.0.0.1:7575", o.addr).
-			WithHint("\"tally serve\" is for others on the network")
+		return refusal.Newf(refusal.Usage, "--listen %s: expected a loopback address, as in 127.0.0.1:7575", o.addr).
+			WithHint("--public is for others on the network")
 	}
 	v, err := openViewer(env, o.files)
 	if err != nil {
@@ -136,49 +181,16 @@ func openBrowser(url string) {
 	}
 }
 
-type serveOptions struct {
-	addr        string
+// publicOptions say who else may look.
+type publicOptions struct {
 	tokenFile   string
 	proxyHeader string
 	proxyFrom   []string
 	hosts       []string
 	cors        bool
-	files       []string
 }
 
-func newServe(env *Env) *cobra.Command {
-	var o serveOptions
-	cmd := &cobra.Command{
-		Use:   "serve --addr ADDRESS (--token-file FILE | --proxy-header NAME --proxy-from CIDR) [FILE...]",
-		Short: "Show the workspace to others on the network",
-		Long: `Serve the pages of "tally view" to others. Whoever has the token of --token-file opens
-http://HOST:PORT/?token=TOKEN once; the token becomes a cookie. Behind a proxy that knows who
-people are, --proxy-header names the header in which it says so, which counts only from the
-addresses of --proxy-from.
-
-The pages only read, and held-out cases stay hidden. The server speaks plain HTTP: put a
-proxy with TLS before it. Requests that name it otherwise than by its address or a --host
-are refused, because the name may be somebody else's.
-
---cors lets pages of other origins, such as a verify.html opened from disk, ask for
-receipts, the checkpoint and the keys, with the token as "Authorization: Bearer".`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.files = args
-			return runServe(cmd.Context(), env, o)
-		},
-	}
-	f := cmd.Flags()
-	f.StringVar(&o.addr, "addr", "127.0.0.1:0", "`ADDRESS` to listen on; port 0 takes a free one")
-	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` with the token that lets people in")
-	f.StringVar(&o.proxyHeader, "proxy-header", "", "header `NAME` in which a proxy says who somebody is")
-	f.StringArrayVar(&o.proxyFrom, "proxy-from", nil, "addresses `CIDR` of the proxy; repeat it for more")
-	f.StringArrayVar(&o.hosts, "host", nil, "`NAME` by which people reach the server; repeat it for more")
-	f.BoolVar(&o.cors, "cors", false, "let pages of other origins ask for receipts, checkpoint and keys")
-	return cmd
-}
-
-func runServe(ctx context.Context, env *Env, o serveOptions) error {
+func runPublic(ctx context.Context, env *Env, o viewOptions) error {
 	door, err := o.door()
 	if err != nil {
 		return err
@@ -194,7 +206,7 @@ func runServe(ctx context.Context, env *Env, o serveOptions) error {
 }
 
 // door is who may come in.
-func (o serveOptions) door() (viewer.Door, error) {
+func (o publicOptions) door() (viewer.Door, error) {
 	door := viewer.Door{ProxyHeader: o.proxyHeader, Hosts: o.hosts, CORS: o.cors}
 	switch {
 	case (o.tokenFile == "") == (o.proxyHeader == ""):

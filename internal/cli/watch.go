@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,60 +13,42 @@ import (
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/plain"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/agent"
 	"tallystick/internal/run/harness"
 )
 
-type watchOptions struct {
-	spec      harness.Spec
-	record    string // the command that would record an attempt
-	trustRoot string
-}
+// watchFlags are the flags of "tally run" that go with --watch: a watched run leaves
+// no attempt, so there is nothing to resume, report, compare or pay.
+var watchFlags = []string{"watch", "target", "case", "tag", "repeat", "jobs", "sandbox", "unsafe-agent", "show-held-out", "trust-root"}
 
-func newWatch(env *Env) *cobra.Command {
-	var o watchOptions
-	spec := &o.spec
-	cmd := &cobra.Command{
-		Use:   "watch CLASS",
-		Short: "Run a class again whenever something that it depends on changes",
-		Long: `Run a class against a target, and again whenever its bench folder, the target, the
-files that the target names, recordings, golden traces or judge.yaml change. Each run
-shows what changed, the cases that did not pass, those that pass now and did not before
-or the reverse, and where a case first parted from when it last passed.
-
-Nothing is recorded: no attempt is registered and no score counts. A class that people
-signed and that is being edited runs all the same, as a scratch class. No model is paid.
-"tally run" makes an attempt; the last line of each run has its flags.
-
-Cases that changed run first. In a pipe each run is one line, with --json one JSON
-document a line. Ctrl-C ends it with exit code 0.`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.record = typed(cmd, "tally run", args)
-			if err := completeSpec(cmd, spec, args[0]); err != nil {
-				return err
-			}
-			return runWatch(cmd.Context(), env, o)
-		},
+// watchedSpec checks that the flags of a run are those of a watched one.
+func watchedSpec(cmd *cobra.Command, spec *harness.Spec) error {
+	var wrong string
+	for _, name := range givenFlags(cmd) {
+		if !slices.Contains(watchFlags, name) {
+			wrong = name
+		}
 	}
-	f := cmd.Flags()
-	addTargetFlag(cmd, spec)
-	f.StringArrayVar(&spec.Cases, "case", nil, "run only cases whose id matches `GLOB`; !GLOB leaves them out; may be given several times")
-	f.StringArrayVar(&spec.Tags, "tag", nil, "run only cases with this `TAG`; !TAG leaves them out; may be given several times")
-	f.IntVar(&spec.Repeat, "repeat", 1, "run each case `N` times")
-	f.IntVar(&spec.Jobs, "jobs", 0, "run `N` cases at once (default: a number that suits the target)")
-	f.StringVar((*string)(&spec.Sandbox), "sandbox", "", "isolation `CLASS` in place of those of the registration")
-	f.BoolVar(&spec.UnsafeAgent, "unsafe-agent", false, "run a command target without a sandbox")
-	addHeldOutFlag(cmd, &spec.ShowHeldOut)
-	addTrustRootFlag(cmd, &o.trustRoot)
-	return cmd
+	switch {
+	case wrong != "":
+		return refusal.Newf(refusal.Usage, "--%s does not go with --watch, which records no attempt", wrong).WithHint("with --watch: --%s", strings.Join(watchFlags[1:], ", --"))
+	case len(spec.Targets) > 1:
+		return refusal.Newf(refusal.Usage, "--watch runs one target, and %d are named", len(spec.Targets))
+	case len(spec.Targets) == 0:
+		spec.Targets = []string{agent.DefaultTarget}
+	}
+	return nil
 }
 
-func runWatch(ctx context.Context, env *Env, o watchOptions) error {
+// runWatch runs a class again at each change; record is the command that would record
+// an attempt.
+func runWatch(ctx context.Context, env *Env, o runOptions, record string) error {
 	place, err := openPlace(env)
 	if err != nil {
 		return err
 	}
-	s := &watchScreen{env: env, command: o.record, terminal: !env.JSON && isTerminal(env.Stdout)}
+	s := &watchScreen{env: env, command: record, terminal: !env.JSON && isTerminal(env.Stdout)}
 	w := &lab.Watch{Spec: o.spec, TrustRoot: o.trustRoot, Began: s.began, Case: s.oneCase, Ended: s.ended}
 	return w.Loop(ctx, place)
 }

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"github.com/spf13/pflag"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,7 +43,7 @@ func TestWatchSaysALineForEachRunAndRecordsNothing(t *testing.T) {
 		out := &stopWriter{stop: stop}
 		env := newEnv(strings.NewReader(""), out, &strings.Builder{}, getenv)
 		env.WorkspaceDir, env.JSON = dir, tt.json
-		if err := runWatch(ctx, env, watchOptions{spec: harness.Spec{Class: "builtin:adversarial", Targets: []string{"vulnerable"}}}); err != nil {
+		if err := runWatch(ctx, env, runOptions{spec: harness.Spec{Class: "builtin:adversarial", Targets: []string{"vulnerable"}}}, ""); err != nil {
 			t.Fatal(err)
 		}
 		if got := out.String(); !strings.Contains(got, tt.want) || strings.Count(got, "\n") != 1 || strings.Contains(got, "\x1b") {
@@ -58,11 +61,29 @@ func TestWatchSaysALineForEachRunAndRecordsNothing(t *testing.T) {
 }
 
 func TestWatchSaysTheCommandOfAnAttempt(t *testing.T) {
-	cmd := newWatch(&Env{})
-	if err := cmd.ParseFlags([]string{"--target", "mine", "--case", "a*", "--case", "!b", "--repeat", "3"}); err != nil {
+	cmd := newRun(&Env{})
+	if err := cmd.ParseFlags([]string{"--watch", "--target", "mine", "--case", "a*", "--case", "!b", "--repeat", "3"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := typed(cmd, "tally run", []string{"cities"}); got != "tally run cities --case 'a*' --case '!b' --repeat 3 --target mine" {
 		t.Errorf("%s", got)
+	}
+}
+
+// TestWatchTakesTheFlagsThatMeanSomethingWithoutAnAttempt asks every flag of "tally run".
+func TestWatchTakesTheFlagsThatMeanSomethingWithoutAnAttempt(t *testing.T) {
+	newRun(&Env{}).Flags().VisitAll(func(f *pflag.Flag) {
+		cmd, spec := newRun(&Env{}), harness.Spec{}
+		value := map[string]string{"bool": "true", "int": "1", "float64": "0.5"}[f.Value.Type()]
+		if err := cmd.Flags().Set(f.Name, cmp.Or(value, "x")); err != nil {
+			t.Fatal(err)
+		}
+		err := watchedSpec(cmd, &spec)
+		if takes := slices.Contains(watchFlags, f.Name); takes != (err == nil) {
+			t.Errorf("--%s: %v", f.Name, err)
+		}
+	})
+	if err := watchedSpec(newRun(&Env{}), &harness.Spec{Targets: []string{"a", "b"}}); err == nil {
+		t.Error("two targets are watched")
 	}
 }

@@ -51,7 +51,7 @@ docs/scale.md has all of it.`,
 
 func runWorker(ctx context.Context, env *Env, o workerOptions) error {
 	if env.beyond == nil {
-		return handOver(ctx, env, "tally worker")
+		return handOver(ctx, env, "tally fleet worker")
 	}
 	own, err := ceremony.OpenWorker(env.Getenv, o.key)
 	if err != nil {
@@ -91,7 +91,7 @@ that runs in this workspace with "--fleet embedded".`,
 	}
 	status.Flags().StringVar(&o.join, "join", "", "`URL` of the fleet's NATS servers")
 	status.Flags().StringVar(&o.creds, "creds", "", "NATS credentials `FILE`, if the servers want one")
-	cmd.AddCommand(status)
+	cmd.AddCommand(newWorker(env), status)
 	return cmd
 }
 

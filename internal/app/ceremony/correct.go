@@ -108,7 +108,7 @@ func caseNamed(h *history.History, o CorrectOptions) (*history.Attempt, *history
 	if !ok {
 		return nil, nil, refusal.Newf(refusal.Usage, "found %q, expected ATTEMPT:CASE", o.Case)
 	}
-	return nil, nil, dossier.NoAttempt(h.Origin, known, attempt)
+	return nil, nil, h.Unknown(attempt, history.Scope{})
 }
 
 // draftCorrection is the correction without signatures. If the last one says
@@ -172,7 +172,7 @@ func (o *CorrectOptions) sign(signers *seal.Signers, message []byte) ([]string, 
 		if err != nil {
 			return nil, err
 		}
-		armored, err := h.sign(seal.NamespaceCorrection, message, byHand{"correction.sig", "tally correct … --signature correction.sig"})
+		armored, err := h.sign(seal.NamespaceCorrection, message, byHand{"correction.sig", "tally review correct … --signature correction.sig"})
 		if err != nil {
 			return nil, err
 		}

@@ -43,7 +43,7 @@ func Publish(ctx context.Context, p *dossier.Place, l *sequencer.Ledger, people 
 	}
 	return pub, refusal.Newf(refusal.WitnessFailed, "the anchor stands, but %d of %d witnesses did not cosign: %w",
 		len(pub.Failed), len(pub.Failed)+len(pub.Witnesses), pub.Failed[0]).
-		WithHint(`run "tally anchor publish" again when they can be reached`)
+		WithHint(`run "tally ledger anchor publish" again when they can be reached`)
 }
 
 // PublishNow opens the ledger for one publication. What git holds is looked at

@@ -200,21 +200,6 @@ func gateMet(a *dossier.Dossier, gates gatesOf) (*bool, error) {
 	return &met, nil
 }
 
-// SplitCase reads ATTEMPT or ATTEMPT:CASE. Either name may hold a colon, so the
-// attempts that there are decide.
-func SplitCase(r *dossier.Reading, name string) (attempt, caseID string) {
-	if r.History.Attempt(name) != nil {
-		return name, ""
-	}
-	for i := range len(name) {
-		if name[i] == ':' && r.History.Attempt(name[:i]) != nil {
-			return name[:i], name[i+1:]
-		}
-	}
-	attempt, caseID, _ = strings.Cut(name, ":")
-	return attempt, caseID
-}
-
 // A ShownRow is one repetition of a case in the list of an attempt.
 type ShownRow struct {
 	Case      string           `json:"case"`

@@ -3,6 +3,8 @@ package dossier
 import (
 	"crypto/ed25519"
 	"encoding/hex"
+	"errors"
+	"io"
 	"os"
 	"strings"
 
@@ -14,6 +16,24 @@ import (
 // ReadInput reads a file that a person named, of at most so many bytes.
 func ReadInput(path string, most int64) ([]byte, error) {
 	return store.ReadFile(store.OS{}, path, most)
+}
+
+// ReadHead reads the first bytes of a regular file; of anything else, nothing.
+func ReadHead(path string, most int) ([]byte, error) {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	head := make([]byte, most)
+	n, err := io.ReadFull(f, head)
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return head[:n], err
 }
 
 // BundleSigner reads an Ed25519 public key in any of the forms in which people

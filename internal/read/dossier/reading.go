@@ -360,28 +360,7 @@ func (r *Reading) Attempt(id string) (*Dossier, error) {
 	if a := r.History.Attempt(id); a != nil {
 		return r.Dossier(a), nil
 	}
-	var known []string
-	newest := "" // of the class, if that is what was named
-	for _, a := range r.History.Attempts {
-		known = append(known, a.ID)
-		if a.Class == id {
-			newest = a.ID
-		}
-	}
-	if newest != "" {
-		return nil, refusal.Newf(refusal.UnknownName, "no attempt %q in the ledger %s: it is a class", id, r.History.Origin).
-			WithHint("its newest attempt is %s; gate, scorecard and why choose one with --class %s", newest, id)
-	}
-	return nil, NoAttempt(r.History.Origin, known, id)
-}
-
-// NoAttempt refuses a name that is none of the known attempts.
-func NoAttempt(origin string, known []string, id string) error {
-	err := refusal.Newf(refusal.UnknownName, "no attempt %q in the ledger %s", id, origin)
-	if n := len(known); n > 0 {
-		return err.Suggest(id, known, "it has %d attempts, the last is %s", n, known[n-1])
-	}
-	return err.WithHint(`it has no attempts yet; "tally run CLASS" makes one`)
+	return nil, r.History.Unknown(id, history.Scope{})
 }
 
 // Verified is the ledger as it was verified last, for a writer that goes on from

@@ -219,7 +219,7 @@ func (p *Place) VerifyAnchors(against string) (reports []AnchorReport, entries i
 		anchors, expect = append(anchors, more...), append(expect, sequencer.AnchorExpectations(more)...)
 	}
 	if len(anchors) == 0 {
-		return nil, 0, refusal.Newf(refusal.MissingAnchor, "there is no anchor in %s", place.Anchors).WithHint(`"tally anchor publish" makes one`)
+		return nil, 0, refusal.Newf(refusal.MissingAnchor, "there is no anchor in %s", place.Anchors).WithHint(`"tally ledger anchor publish" makes one`)
 	}
 	v, err := place.Verify(ledger.Options{Origin: p.Settings.Origin, TrustRoot: p.Settings.TrustRoot, Expect: expect})
 	if err != nil {

@@ -175,7 +175,7 @@ func (g *Result) tooMany() string {
 }
 
 // correctedAway names a record with a block-severity failure that a correction
-// raised all the same. "tally correct" refuses to; who wrote the entry by other
+// raised all the same. "tally review correct" refuses to; who wrote the entry by other
 // means meets no gate with it.
 func correctedAway(a *history.Attempt, reg bench.Registration) string {
 	for c := range a.Cases() {

@@ -192,7 +192,7 @@ func TestTAPCheckFindsEachFault(t *testing.T) {
 	}
 }
 
-// TestTAPIsReadByPerl gives the report to the parser behind "prove", which knows
+// TestTAPIsReadByPerl gives the report to the parser behind "export", "--format", "receipt", which knows
 // version 13 and differs from 14 in nothing that is here but the first line.
 func TestTAPIsReadByPerl(t *testing.T) {
 	perl, err := exec.LookPath("perl")

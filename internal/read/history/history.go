@@ -146,6 +146,10 @@ type Attempt struct {
 	PlanID   digest.Content // of the plan's canonical bytes
 	Operator digest.ID
 
+	// Name and Note are what "tally name" gave it last, "" if nothing. They are for
+	// people to find it by, and decide nothing.
+	Name, Note string
+
 	// Ordinal and Siblings: this is attempt Ordinal of Siblings of its class,
 	// by whichever target: a renamed one starts nothing anew. PlanOrdinal and
 	// PlanSiblings count those whose whole plan is the same.

@@ -181,6 +181,8 @@ func (r *Reader) other(rec ledger.Record) error {
 		h.amendments = append(h.amendments, amendment{rec.Index, *b})
 	case *evidence.ScoreCorrected:
 		return r.corrected(rec, b)
+	case *evidence.AttemptNamed:
+		r.named(b)
 	case *evidence.ReviewLabelled:
 		return r.labelled(rec, b)
 	case *evidence.AnchorPublished:
@@ -686,5 +688,25 @@ func amend(amendments []amendment, cases iter.Seq[*Case]) {
 			continue
 		}
 		c.Amendment = c.amendedBy(m)
+	}
+}
+
+// named gives an attempt its name and note. A name that could be taken for another
+// address is not one, whoever sealed it.
+func (r *Reader) named(b *evidence.AttemptNamed) {
+	a := r.history.byID[b.Attempt]
+	if a == nil {
+		return
+	}
+	if b.Name != "" && evidence.CheckName(b.Name) == nil {
+		for _, other := range r.history.Attempts {
+			if other.Name == b.Name {
+				other.Name = "" // the newest bearer has it
+			}
+		}
+		a.Name = b.Name
+	}
+	if b.Note != "" {
+		a.Note = b.Note
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // TellSubmittable fills in whether an attempt that was registered to be submitted
-// can be, by the rule that "tally submit" has.
+// can be, by the rule that "tally export --format submission" has.
 func (r *Run) TellSubmittable(a *history.Attempt, read func(digest.Content) ([]byte, error)) error {
 	if !a.Plan.SubmitIntent {
 		return nil

@@ -24,7 +24,7 @@ func (s *Server) Serve(ctx context.Context, addr string, ready func(url string) 
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return refusal.Newf(refusal.Failed, "listening on %s: %w", addr, err).
-			WithHint("--addr takes HOST:PORT of this machine; port 0 takes a free one")
+			WithHint("--listen takes HOST:PORT of this machine; port 0 takes a free one")
 	}
 	server := &http.Server{
 		Handler: s,

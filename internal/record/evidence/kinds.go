@@ -18,6 +18,7 @@ const (
 	CaseScoredKind         Kind = "case.scored"
 	AttemptFinishedKind    Kind = "attempt.finished"
 	AttemptReproducedKind  Kind = "attempt.reproduced"
+	AttemptNamedKind       Kind = "attempt.named"
 	ScoreAmendedKind       Kind = "score.amended"
 	ScoreCorrectedKind     Kind = "score.corrected"
 	ReviewLabelledKind     Kind = "review.labelled"
@@ -58,6 +59,7 @@ var records = []row{
 	{func() Body { return new(CaseScored) }, history},
 	{func() Body { return new(AttemptFinished) }, history},
 	{func() Body { return new(AttemptReproduced) }, history},
+	{func() Body { return new(AttemptNamed) }, history},
 	{func() Body { return new(ScoreAmended) }, history},
 	{func() Body { return new(ScoreCorrected) }, history},
 	{func() Body { return new(ReviewLabelled) }, history},

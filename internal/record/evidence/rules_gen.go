@@ -105,6 +105,19 @@ func (s *Stopped) validate() error {
 	return nil
 }
 
+// Validate says which rule of attempt.named is broken, or nil.
+func (a *AttemptNamed) Validate() error {
+	switch {
+	case a.Attempt == "":
+		return broken("attempt", "is empty")
+	case len(a.Name) > 80:
+		return broken("name", "has %d bytes, expected at most 80", len(a.Name))
+	case len(a.Note) > 4096:
+		return broken("note", "has %d bytes, expected at most 4096", len(a.Note))
+	}
+	return nil
+}
+
 // Validate says which rule of attempt.registered is broken, or nil.
 func (a *AttemptRegistered) Validate() error {
 	switch {

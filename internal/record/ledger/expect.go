@@ -53,9 +53,9 @@ func (p *Problem) Refusal() *refusal.Error {
 	case refusal.ChainTamperDetected, refusal.SealInvalid:
 		return r.WithHint("nothing in this ledger can be trusted from that entry on; restore it from a copy whose head matches your last anchor")
 	case refusal.TileMismatch:
-		return r.WithHint(`the entries are sound: delete .tally/ledger/tiles, and "tally anchor publish" makes the tiles again`)
+		return r.WithHint(`the entries are sound: delete .tally/ledger/tiles, and "tally ledger anchor publish" makes the tiles again`)
 	case refusal.StrictGap:
-		return r.WithHint(`nothing was changed, but something is missing: "tally anchor publish" anchors today; an older anchor comes from git; an attempt is finished with --resume`)
+		return r.WithHint(`nothing was changed, but something is missing: "tally ledger anchor publish" anchors today; an older anchor comes from git; an attempt is finished with --resume`)
 	}
 	return r.WithHint(`see "tally help refusals" for what %s means`, p.Name)
 }

@@ -139,7 +139,7 @@ func (l *Link) Open(ctx context.Context, cfg sequencer.Config, wait time.Duratio
 func (l *Link) vouch(ctx context.Context, checkpoint *ledger.Checkpoint, tree *ledger.Tree) error {
 	origin := l.Workspace.Settings.Origin
 	last := refusal.Newf(refusal.NothingVouches, "no witness has seen the ledger %s yet, so none vouches that its %d entries are all", origin, checkpoint.Size).
-		WithHint(`pull audit/anchors from git; "tally anchor publish" on a machine that knows the ledger shows it to the witnesses`)
+		WithHint(`pull audit/anchors from git; "tally ledger anchor publish" on a machine that knows the ledger shows it to the witnesses`)
 	for _, w := range l.Workspace.Settings.Witnesses {
 		c, err := cosign.NewClient(w.URL, w.Key, cosign.ClientOptions{})
 		if err != nil {

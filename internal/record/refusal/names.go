@@ -136,6 +136,9 @@ const (
 	LevelNotMet        Name = "LevelNotMet"
 	NotSubmittable     Name = "NotSubmittable"
 	AuditNotClean      Name = "AuditNotClean"
+
+	// An offline run would have had to ask a model something new.
+	NotAnswered Name = "NotAnswered"
 )
 
 type meaning struct {
@@ -269,4 +272,6 @@ var meanings = map[Name]meaning{
 	NotSubmittable:     {ExitGate, "the attempt lacks what a submission needs: intent, level, recording or a task"},
 	LevelNotMet:        {ExitGate, "the attempt lacks a property that --require-level asks for"},
 	AuditNotClean:      {ExitGate, "the audit found signs of cheating"},
+
+	NotAnswered: {ExitUnanswered, "an offline run asked for replies that are not recorded; nothing else was wrong with it"},
 }

@@ -27,6 +27,7 @@ const (
 	ExitUsage      = 2 // asked wrongly: flags, arguments, unknown names
 	ExitUnverified = 3 // evidence does not verify
 	ExitGate       = 4 // evidence verifies and the gate is not met
+	ExitUnanswered = 5 // an offline run would have had to ask a model something new
 )
 
 // An Error is one refusal: its name, what happened, and what to do now.

@@ -143,7 +143,7 @@ func (s *Signers) OpenPGPKey(id string) (key PublicKey, signing string, err erro
 		}
 	}
 	return PublicKey{}, "", refusal.Newf(refusal.SignerUnknown, "the OpenPGP key %s is not in %s", wanted, s.title()).
-		WithHint(`"tally signers add NAME --gpg FILE" adds it to the next version of the signers file, which two present signers sign`)
+		WithHint(`"tally signers add NAME --gpg-key FILE" adds it to the next version of the signers file, which two present signers sign`)
 }
 
 // verifyOpenPGP is [Signers.Verify] for OpenPGP. The signature names its key, so

@@ -169,7 +169,7 @@ func parseSlots(data []byte, path, origin string) (best *ledger.TreeHead, slot i
 
 func memoryDamaged(path, origin string) error {
 	return refusal.Newf(refusal.MemoryDamaged, "%s is damaged: it does not say what was last signed for %s", path, origin).
-		WithHint(`compare the ledger with an anchor ("tally anchor verify"), then move this file away`)
+		WithHint(`compare the ledger with an anchor ("tally ledger anchor verify"), then move this file away`)
 }
 
 func parseSlot(slot []byte, origin string) (ledger.TreeHead, bool) {

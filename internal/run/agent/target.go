@@ -16,6 +16,7 @@ import (
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/strictyaml"
 	"tallystick/internal/run/bench"
@@ -96,6 +97,15 @@ var targetRules = strictyaml.Rules{PlainDigits: true, Hint: "docs/agents.md has 
 // one, or, given NAME[PARAMETER=VALUE,…], those that this chooses. Files that a
 // command brings along are read and hashed now; what was hashed is what runs.
 func LoadAll(root *os.Root, text string) ([]*Target, error) {
+	// No target has a "~" in its name: what follows is the short form of a variant.
+	base, _, isShort := strings.Cut(text, "~")
+	if isShort && !strings.Contains(base, "[") {
+		all, err := LoadAll(root, base)
+		if err != nil {
+			return nil, err
+		}
+		return shortVariant(all, text)
+	}
 	name, choice, err := ParseChoice(text)
 	if err != nil {
 		return nil, err
@@ -113,6 +123,25 @@ func LoadAll(root *os.Root, text string) ([]*Target, error) {
 		return nil, err
 	}
 	return choice.Of(all)
+}
+
+// shortVariant gives the variant whose short form is the text.
+func shortVariant(all []*Target, text string) ([]*Target, error) {
+	var found []*Target
+	var known []string
+	for _, t := range all {
+		short := bench.ShortTarget(t.Name)
+		if known = append(known, short); short == text {
+			found = append(found, t)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, refusal.Newf(refusal.UnknownName, "no variant %q of target %s", text, all[0].base).Suggest(text, known, "there are %s", strings.Join(known, ", "))
+	case 1:
+		return found, nil
+	}
+	return nil, refusal.Newf(refusal.Usage, "%s could be %d variants: %s", text, len(found), found[0].Name+", "+found[1].Name).WithHint("name its parameters, as in --target %s", plain.ShellWord(found[0].Name))
 }
 
 // open reads what a command brings along.

@@ -49,21 +49,44 @@ const variantHash = 12
 // and the first digits of the BLAKE3 of its whole name; no target can have such a
 // name itself.
 func TargetFolder(target string) string {
-	base, rest, isVariant := strings.Cut(target, "[")
-	if !isVariant {
-		return target
+	base, slug := shortTarget(target)
+	if slug == "" {
+		return base
 	}
 	sum := digest.ContentOf([]byte(target))
 	hash := "--" + hex.EncodeToString(sum[:variantHash/2])
+	slug = "." + slug
+	slug = strings.TrimRight(slug[:min(len(slug), 31, max(0, maxIDBytes-len(base)-len(hash)))], ".-")
+	return base + slug + hash
+}
+
+// ShortTarget is how people write a variant of a target, where nothing depends on it
+// alone: support~v2 for support[prompt_file=prompts/v2.txt]. Two variants may have one.
+func ShortTarget(target string) string {
+	base, slug := shortTarget(target)
+	if slug == "" {
+		return base
+	}
+	return base + "~" + strings.TrimRight(slug[:min(len(slug), 30)], "-")
+}
+
+// shortTarget has letters and digits of the values of a variant; "" of a target that
+// is not one.
+func shortTarget(target string) (base, slug string) {
+	base, rest, isVariant := strings.Cut(target, "[")
+	if !isVariant {
+		return target, ""
+	}
 	var words []string
 	for part := range strings.SplitSeq(strings.TrimSuffix(rest, "]"), ",") {
 		_, value, _ := strings.Cut(part, "=")
 		value = strings.TrimSuffix(path.Base(value), path.Ext(value))
 		words = append(words, strings.FieldsFunc(value, func(c rune) bool { return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9') })...)
 	}
-	slug := "." + strings.Join(words, "-")
-	slug = strings.TrimRight(slug[:min(len(slug), 31, max(0, maxIDBytes-len(base)-len(hash)))], ".-")
-	return base + slug + hash
+	if len(words) == 0 {
+		words = []string{"variant"}
+	}
+	return base, strings.Join(words, "-")
 }
 
 // CheckTarget refuses a name that no target has: as [CheckID], and names that look

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"slices"
+	"strings"
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
@@ -32,6 +33,7 @@ type circumstances struct {
 	agent  string
 
 	vantage string
+	missed  bool // it asked for a reply that is not recorded
 }
 
 // briefOf shares the circumstances of the record before, which last is, if they
@@ -44,7 +46,8 @@ func briefOf(index int64, r *evidence.CaseScored, last **circumstances) brief {
 	if r.Cached != nil {
 		b.cached = r.Cached.CostMicroUSD
 	}
-	now := circumstances{rubric: r.RubricDigest, image: r.ImageDigest, class: r.IsolationClass, agent: r.AgentIsolation, vantage: r.Vantage}
+	now := circumstances{rubric: r.RubricDigest, image: r.ImageDigest, class: r.IsolationClass, agent: r.AgentIsolation, vantage: r.Vantage,
+		missed: r.Outcome == evidence.Errored && strings.HasPrefix(r.Reason, string(refusal.CassetteMiss)+":")}
 	if r.Score != nil {
 		b.score = r.Score.Score
 		now.modes = r.Score.FailureModes
@@ -57,7 +60,7 @@ func briefOf(index int64, r *evidence.CaseScored, last **circumstances) brief {
 }
 
 func (c *circumstances) same(d circumstances) bool {
-	return c.class == d.class && c.agent == d.agent && c.vantage == d.vantage && slices.Equal(c.modes, d.modes) && sameDigest(c.rubric, d.rubric) && sameDigest(c.image, d.image)
+	return c.class == d.class && c.agent == d.agent && c.vantage == d.vantage && c.missed == d.missed && slices.Equal(c.modes, d.modes) && sameDigest(c.rubric, d.rubric) && sameDigest(c.image, d.image)
 }
 
 func sameDigest(a, b *digest.Content) bool { return a == b || a != nil && b != nil && *a == *b }
@@ -70,6 +73,7 @@ type Summary struct {
 	Target         string
 	Planned        int
 	Outcomes       map[evidence.Outcome]int
+	Unanswered     int      // of the errors, those that asked for a reply that is not recorded
 	MeanScore      *float64 // over scored cases; nil if there is none
 	FailureModes   []string
 	CostMicroUSD   int64
@@ -106,6 +110,9 @@ func (a *attempt) summary() *Summary {
 			}
 			s.Outcomes[b.outcome]++
 			s.CostMicroUSD += b.cost
+			if b.missed {
+				s.Unanswered++
+			}
 			s.CostUnknown = s.CostUnknown || b.vantage == trajectory.SeenAnswers
 			if b.outcome == evidence.Passed || b.outcome == evidence.Failed {
 				sum += b.score

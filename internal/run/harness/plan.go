@@ -299,7 +299,7 @@ func checkJudge(reg bench.Registration, judge digest.Content) error {
 		return nil
 	}
 	return refusal.Newf(refusal.JudgeDigestMismatch, "class %s: judge.yaml is %s, the registration says %s", reg.Class, judge, reg.JudgeDigest).
-		WithHint(`restore judge.yaml; if the change is meant, put the digest that "tally judge digest" prints into the registration and have two people sign`)
+		WithHint(`restore judge.yaml; if the change is meant, put the digest that "tally judges digest" prints into the registration and have two people sign`)
 }
 
 // limitsOf are the limits that a class sets to each of its cases.
@@ -401,14 +401,15 @@ func modeOf(live bool) string {
 	return "replay"
 }
 
-// attemptID names an attempt. The number is the ledger's, and no name of a class
-// or a target has a "~" or a "+", so the id is of one attempt only: class
+// attemptID names an attempt. The number is the ledger's, one for each attempt of a
+// class, and no name of a class has a "~" or a "+", so the id is of one attempt only.
+// The target is there for people to read, a variant in its short form: class
 // "tickets.x" with target "router" is "tickets~x.router.1", class "tickets" with
 // target "x.router" is "tickets.x~router.1", and a class that comes with the
 // program is "builtin+adversarial".
 func attemptID(class, target string, number int) string {
 	plain := strings.NewReplacer(".", "~", ":", "+")
-	return fmt.Sprintf("%s.%s.%d", plain.Replace(class), plain.Replace(bench.TargetFolder(target)), number)
+	return fmt.Sprintf("%s.%s.%d", plain.Replace(class), plain.Replace(bench.ShortTarget(target)), number)
 }
 
 // registeredPlan is the plan as the ledger gets it, and the pieces of evidence that

@@ -137,13 +137,13 @@ func TestAcceptanceNeedsABundleOfEverySolvedTask(t *testing.T) {
 	d := newDesk(t, solve(60))
 	attempt := d.run(60)
 	folder := filepath.Join(t.TempDir(), "bundles")
-	packed := d.tally(0, "witness", "pack", attempt, "-o", folder)["bundles"].([]any)
+	packed := d.tally(0, "export", "--format", "bundle", attempt, "-o", folder)["bundles"].([]any)
 	if len(packed) != 100 {
 		t.Fatalf("%d bundles, want 100", len(packed))
 	}
 	solved := 0
 	for _, b := range packed {
-		replayed := d.tally(0, "witness", "replay", b.(map[string]any)["path"].(string), "--signer", filepath.Join(d.dir, ".tally", "keys", "operator.pub"))
+		replayed := d.tally(0, "replay", b.(map[string]any)["path"].(string), "--signer", filepath.Join(d.dir, ".tally", "keys", "operator.pub"))
 		if replayed["verified"] != true || replayed["outcome_supported"] != true || replayed["evidence_complete"] != true {
 			t.Errorf("%v", replayed)
 		}
@@ -182,7 +182,7 @@ func TestAcceptanceNeedsABundleOfEverySolvedTask(t *testing.T) {
 			if card["total_tasks"] != 100.0 || card["solved"] != 60.0 || card["evidence_coverage"] != tt.coverage {
 				t.Errorf("total %v, solved %v, coverage %v", card["total_tasks"], card["solved"], card["evidence_coverage"])
 			}
-			packed := d.tally(tt.code, "witness", "pack", attempt, "-o", filepath.Join(t.TempDir(), "bundles"))
+			packed := d.tally(tt.code, "export", "--format", "bundle", attempt, "-o", filepath.Join(t.TempDir(), "bundles"))
 			problems := packed["problems"].([]any)
 			if len(packed["bundles"].([]any)) != tt.bundles || len(problems) != 100-tt.bundles || problems[0].(map[string]any)["case_id"] != tt.lost {
 				t.Errorf("%d bundles, problems %v", len(packed["bundles"].([]any)), problems)

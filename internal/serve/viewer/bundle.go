@@ -238,7 +238,7 @@ func (w *walker) explore(ctx context.Context) error {
 		w.bytes += int64(len(body))
 		if len(w.order) > w.maxFiles || w.bytes > w.maxBytes {
 			return refusal.Newf(refusal.TooLarge, "the site would have more than %d files or %d bytes, at %s", w.maxFiles, w.maxBytes, at).
-				WithHint("--attempt ID leaves out the pages of other attempts and of the ledger's entries; \"tally serve\" shows everything")
+				WithHint("--attempt ID leaves out the pages of other attempts and of the ledger's entries; \"tally view --public\" shows everything")
 		}
 		if t.page {
 			found, err := linksOf(at, body)

@@ -51,7 +51,7 @@ func (v *Viewer) judges(req *http.Request) (*page, error) {
 	data.Pager = newPager(req.URL.Query(), len(list), rowsOnPage)
 	data.Verdicts = list[data.Pager.from:data.Pager.to]
 	return &page{Title: "Judges", Template: "judges", Section: "Judges", Data: data,
-		Next: []command{{What: "The same in the terminal", Line: "tally judge list"}, {What: "Which judge it is", Line: "tally judge digest"}}}, nil
+		Next: []command{{What: "The same in the terminal", Line: "tally judges list"}, {What: "Which judge it is", Line: "tally judges digest"}}}, nil
 }
 
 // Bounds of what is read for a page: the evidence of every case of an attempt.

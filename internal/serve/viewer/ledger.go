@@ -37,7 +37,7 @@ func (v *Viewer) ledger(req *http.Request) (*page, error) {
 		data.Rows = append(data.Rows, entries[i])
 	}
 	return &page{Title: "Ledger", Template: "ledger", Section: "Ledger", Data: data,
-		Next: []command{{What: "Verify it again", Line: "tally ledger verify"}, {What: "Publish its head", Line: "tally anchor publish"}}}, nil
+		Next: []command{{What: "Verify it again", Line: "tally ledger verify"}, {What: "Publish its head", Line: "tally ledger anchor publish"}}}, nil
 }
 
 // About says in a few values what an entry is about.

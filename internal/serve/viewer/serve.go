@@ -22,7 +22,7 @@ func Serve(ctx context.Context, v http.Handler, d Door, addr string, ready func(
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return refusal.Newf(refusal.Failed, "listening on %s: %w", addr, err).
-			WithHint("--addr takes HOST:PORT of this machine; port 0 takes a free one")
+			WithHint("--listen takes HOST:PORT of this machine; port 0 takes a free one")
 	}
 	at := listener.Addr().(*net.TCPAddr)
 	_, port, _ := net.SplitHostPort(at.String())

@@ -175,7 +175,7 @@ function recognise(name, bytes) {
   } catch { /* then it is none of ours */ }
   if (typeof get(doc, "receipt") === "string") return answered(name, doc);
   if (get(doc, "kind") && get(doc, "body")) return show(name, "unclear", "This is an entry. It proves nothing without its receipt: choose both together.");
-  show(name, "unclear", "Not a file that this page knows. It reads receipts, proofs (tally prove), the receipts of a submission, reports (tally export --format html) and checkpoints; tally-verify reads more.");
+  show(name, "unclear", "Not a file that this page knows. It reads receipts, proofs (tally export --format receipt), the receipts of a submission, reports (tally export --format html) and checkpoints; tally-verify reads more.");
 }
 
 // attempt runs a check and shows why it failed. What cannot be read, or was not signed by
@@ -248,7 +248,7 @@ async function askServer() {
     if (proved.length === 1) entryResult(name, proved[0], typed);
     else list(name, proved, typed);
   } catch (err) {
-    const words = err instanceof TypeError ? `The server did not answer, or does not let other pages ask (“tally serve --cors”): ${err.message}` : err.message;
+    const words = err instanceof TypeError ? `The server did not answer, or does not let other pages ask (“tally view --public --cors”): ${err.message}` : err.message;
     show(name, err instanceof Refused ? "bad" : "unclear", words);
   }
   byId("results-title").focus();

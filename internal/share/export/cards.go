@@ -18,7 +18,7 @@ type Hub struct {
 	Task    string // "default" if it is ""
 }
 
-var hfFormat = Format{Name: "hf", Is: "Hugging Face .eval_results, and snippets for the cards of model and dataset", Files: "`.eval_results/<attempt>.yaml`, `model-card.md`, `dataset-card.md`", Folder: true,
+var hfFormat = Format{Name: "hf", Is: "Hugging Face .eval_results, and snippets for the cards of model and dataset", Files: "`.eval_results/<attempt>.yaml`, `model-card.md`, `dataset-card.md`", Folder: true, Flags: []string{"dataset-id", "task-id"},
 	Write: func(a *Facts, h Hub) ([]File, error) { return HuggingFace(a, h), nil }}
 
 // HuggingFace writes the .eval_results file of a model repository and snippets for
@@ -158,7 +158,7 @@ func CycloneDX(a *Facts) ([]File, error) {
 	return []File{f}, err
 }
 
-var croissantFormat = Format{Name: "croissant", Is: "Croissant Tasks", Files: "Croissant Tasks, JSON-LD", Write: Croissant}
+var croissantFormat = Format{Name: "croissant", Is: "Croissant Tasks", Files: "Croissant Tasks, JSON-LD", Flags: []string{"dataset-id", "task-id"}, Write: Croissant}
 
 // Croissant writes the attempt in the vocabulary of Croissant Tasks: the bench is a
 // problem, the target solves it, the attempt evaluates the solution.

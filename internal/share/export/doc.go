@@ -30,15 +30,17 @@ type Format struct {
 
 	// Why a flag does not go with it; "" if it does.
 	NoWithhold, NoCase string
+	// Flags are those that only it and formats with the same flag take.
+	Flags []string
 
-	// Write writes the attempt. Nil if another package does: otel, attest and
-	// browser/report.
+	// Write writes the attempt. Nil if another package does: otel, attest,
+	// browser/report, outgoing and lab.
 	Write func(*Facts, Hub) ([]File, error)
 }
 
 // formats are the formats in the order of help. A new one is a file with its row,
 // and its name here.
-var formats = []*Format{&otelFormat, &vcFormat, &htmlFormat, &inTotoFormat, &eeeFormat, &hfFormat, &inspectFormat, &cycloneDXFormat, &croissantFormat, &badgeFormat}
+var formats = []*Format{&receiptFormat, &bundleFormat, &submissionFormat, &otelFormat, &vcFormat, &htmlFormat, &inTotoFormat, &eeeFormat, &hfFormat, &inspectFormat, &cycloneDXFormat, &croissantFormat, &badgeFormat}
 
 // Formats lists the formats that an attempt leaves in, in the order of help.
 func Formats() []*Format { return formats }

@@ -12,7 +12,7 @@ const (
 )
 
 var inTotoFormat = Format{Name: "in-toto", Is: "statements eval-result and test-result in DSSE envelopes (needs --key)",
-	Files: "`eval-result.dsse.json`, `test-result.dsse.json`: statements in DSSE envelopes", Signed: true, Folder: true, Write: func(a *Facts, _ Hub) ([]File, error) { return InToto(a) }}
+	Files: "`eval-result.dsse.json`, `test-result.dsse.json`: statements in DSSE envelopes", Signed: true, Folder: true, Flags: []string{"key"}, Write: func(a *Facts, _ Hub) ([]File, error) { return InToto(a) }}
 
 // InToto writes the two statements about an attempt, without signatures: what came
 // out in numbers, and which cases passed. Whoever signs puts each into an envelope.

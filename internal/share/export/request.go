@@ -2,6 +2,7 @@ package export
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"tallystick/internal/record/refusal"
@@ -14,12 +15,12 @@ const (
 	HTML = "html"
 )
 
-const noSamples = "has no samples to withhold, or none that it could do without"
+const noSamples = "has no texts that can be left out"
 
 var (
 	otelFormat = Format{Name: OTel, Is: "OpenTelemetry spans, one OTLP JSON document", Files: "one OTLP JSON document: [telemetry.md](telemetry.md)", ImportsAgain: true, NoWithhold: noSamples}
 	vcFormat   = Format{Name: VC, Is: `a W3C credential, as "tally attest" issues it (needs --key and --harness-file)`, Files: "a [credential](credential.md)",
-		Signed: true, NoWithhold: noSamples, NoCase: "a credential is about the whole attempt"}
+		Signed: true, Flags: []string{"key", "runner-did", "key-id", "harness-file", "model-id"}, NoWithhold: noSamples, NoCase: "a credential is about the whole attempt"}
 	htmlFormat = Format{Name: HTML, Is: "one page that opens from disk and checks itself, with receipts and evidence",
 		Files:    "one page that opens from disk, checks itself, and that `tally verify` makes again: [checking.md](../checking.md#reports)",
 		NeedsOut: true, NoWithhold: "carries signed records and evidence, which cannot be changed; held-out cases are left out of it"}
@@ -30,6 +31,26 @@ var (
 type Request struct {
 	Format, Glob              string
 	Out, Key, Withhold, Salts bool
+	Flags                     []string // every flag that was given
+}
+
+// misplaced is a flag that was given and that only other formats take, with their
+// names.
+func (r Request) misplaced(f *Format) (flag string, takers []string) {
+	for _, name := range r.Flags {
+		if slices.Contains(f.Flags, name) {
+			continue
+		}
+		for _, other := range formats {
+			if slices.Contains(other.Flags, name) {
+				flag, takers = name, append(takers, other.Name)
+			}
+		}
+		if flag != "" {
+			return flag, takers
+		}
+	}
+	return "", nil
 }
 
 // Validate refuses what was asked wrongly.
@@ -45,11 +66,14 @@ func (r Request) Validate() error {
 	case (f.Folder || f.NeedsOut) && !r.Out:
 		return usage("--format %s needs -o", f.Name)
 	case r.Withhold && f.NoWithhold != "":
-		return usage("--withhold: --format %s %s", f.Name, f.NoWithhold)
+		return usage("--withhold does not apply to --format %s, which %s", f.Name, f.NoWithhold)
 	case r.Salts && !r.Withhold:
 		return usage("--salts is for --withhold")
 	case r.Glob != "" && f.NoCase != "":
 		return usage("--case: %s", f.NoCase)
+	}
+	if flag, takers := r.misplaced(f); flag != "" {
+		return usage("--%s does not apply to --format %s; it goes with %s", flag, f.Name, strings.Join(takers, ", "))
 	}
 	if _, err := path.Match(r.Glob, ""); err != nil {
 		return usage("--case %q: %w", r.Glob, err)

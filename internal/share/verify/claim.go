@@ -122,5 +122,5 @@ func (c *Claim) text(finished *evidence.AttemptFinished) string {
 }
 
 func notAClaim(format string, args ...any) error {
-	return refusal.Newf(refusal.ReceiptInvalid, "proof: "+format, args...).WithHint(`"tally prove ATTEMPT:CASE" writes one`)
+	return refusal.Newf(refusal.ReceiptInvalid, "proof: "+format, args...).WithHint(`"tally export --format receipt ATTEMPT:CASE" writes one`)
 }

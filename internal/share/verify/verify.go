@@ -10,6 +10,7 @@ package verify
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -43,7 +44,12 @@ type Trust struct {
 	// Signers gives who was trusted when an anchor was published, for the signatures
 	// of people on it; see [ledger.Policy].
 	Signers func(origin string, size int64) *seal.Signers
-	HMACKey []byte // shared with whoever packed a bundle
+	HMACKey []byte // shared with the packer of a bundle
+	// BundleKeys are of who may have signed a bundle, in place of the ledgers' keys.
+	BundleKeys []ed25519.PublicKey
+	// OwnLogs says that Logs are the workspace's own, which the caller did not name:
+	// then they are not demanded of a bundle for which another key was named.
+	OwnLogs bool
 	// Credentials is for credentials; its zero value is enough for one that only
 	// did:keys signed and that has no status.
 	Credentials Credentials
@@ -280,11 +286,14 @@ func checkpoint(data []byte, t Trust) (string, string, error) {
 // signature by the key of a trusted ledger, and the receipt if it has one. A
 // bundleFile that carries none of what is trusted is refused.
 func bundleFile(data []byte, t Trust) (string, string, error) {
-	trust := bundle.Trust{HMACKey: t.HMACKey}
-	for _, l := range t.Logs {
-		trust.Signers = append(trust.Signers, l.Key)
+	trust := bundle.Trust{HMACKey: t.HMACKey, Signers: t.BundleKeys}
+	named := t.HMACKey != nil || t.BundleKeys != nil
+	if !named || !t.OwnLogs && t.BundleKeys == nil {
+		for _, l := range t.Logs {
+			trust.Signers = append(trust.Signers, l.Key)
+		}
 	}
-	if p, err := bundle.Parse(data); err == nil && p.Receipt != nil {
+	if p, err := bundle.Parse(data); err == nil && p.Receipt != nil && !(named && t.OwnLogs) {
 		trust.Ledger = t.Policy()
 	}
 	v, err := bundle.Verify(data, trust)

@@ -88,7 +88,7 @@ func readFile(t *testing.T, path string) string {
 func proofOf(t *testing.T, what string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "a.proof")
-	workspace(t).do(t, 0, "prove", what, "-o", path)
+	workspace(t).do(t, 0, "export", "--format", "receipt", what, "-o", path)
 	return path
 }
 

@@ -102,7 +102,7 @@ func (w *world) write(files map[string]string) error {
 
 // readKey asks for the ledger's key as somebody does who wants to check a page.
 func (w *world) readKey(attempt string) error {
-	out, err := w.tally(0, "--workspace", w.dir, "--json", "prove", attempt, "-o", filepath.Join(w.home, "attempt.proof"))
+	out, err := w.tally(0, "--workspace", w.dir, "--json", "export", "--format", "receipt", attempt, "-o", filepath.Join(w.home, "attempt.proof"))
 	if err != nil {
 		return err
 	}

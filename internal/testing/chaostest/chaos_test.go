@@ -237,7 +237,7 @@ func (x *chaos) fsck() {
 	if os.Getenv("TALLY_TESSERA") == "" {
 		return
 	}
-	x.run("anchor", "publish")
+	x.run("ledger", "anchor", "publish")
 	receipt := x.prepare(nil, x.program, "ledger", "prove", "0", "-o", filepath.Join(x.state, "receipt"), "--json")
 	receipt.begin()
 	var answer struct{ Key string }

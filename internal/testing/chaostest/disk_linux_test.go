@@ -41,7 +41,7 @@ func (y *yard) full(n int) *process {
 	y.Helper()
 	disk := y.TempDir()
 	p := y.prepare([]string{"XDG_STATE_HOME=" + filepath.Join(disk, "state"), "TMPDIR=" + disk}, "sh", "-c", mountDisk+`exec tally-fleet "$@"`, "sh",
-		"worker", "--join", "nats://"+y.address, "--trust-root", y.root, "--key", fmt.Sprintf(".tally/keys/worker%d", n), "--jobs", "1")
+		"fleet", "worker", "--join", "nats://"+y.address, "--trust-root", y.root, "--key", fmt.Sprintf(".tally/keys/worker%d", n), "--jobs", "1")
 	p.cmd.SysProcAttr = ownMounts()
 	p.begin()
 	return p

@@ -210,7 +210,7 @@ func (y *yard) workerWith(n int, jobs string, env ...string) *process {
 	if l := y.lines[n]; l != nil {
 		address = l.address
 	}
-	return y.start(env, "worker", "--join", "nats://"+address, "--trust-root", y.root, "--key", fmt.Sprintf(".tally/keys/worker%d", n), "--jobs", jobs)
+	return y.start(env, "fleet", "worker", "--join", "nats://"+address, "--trust-root", y.root, "--key", fmt.Sprintf(".tally/keys/worker%d", n), "--jobs", jobs)
 }
 
 // public is the public half of a key of the workspace.

@@ -69,7 +69,7 @@ func (r *Registry) command(args ...string) *exec.Cmd {
 // it is.
 func (r *Registry) Start(db string) {
 	r.t.Helper()
-	args := []string{"registry", "serve", "--dir", r.Dir, "--addr", "127.0.0.1:0", "--json"}
+	args := []string{"registry", "serve", "--dir", r.Dir, "--listen", "127.0.0.1:0", "--json"}
 	if db != "" {
 		args = append(args, "--db", db)
 	}

@@ -222,7 +222,7 @@ func twoDesks(t *testing.T) (a, b *desk) {
 	}
 	a.run("init")
 	a.run("ledger", "move", at.String())
-	a.run("anchor", "publish")
+	a.run("ledger", "anchor", "publish")
 	b = &desk{T: t, dir: filepath.Join(dir, "b"), state: filepath.Join(dir, "state-b"), key: filepath.Join(a.dir, ".tally", "keys", "operator")}
 	if err := copyClone(a.dir, b.dir); err != nil {
 		t.Fatal(err)
@@ -309,7 +309,7 @@ func TestTwoCoordinators(t *testing.T) {
 	if !f.note("first") {
 		t.Fatal(f.errors.String())
 	}
-	out, err := b.command("anchor", "publish", "--json").CombinedOutput()
+	out, err := b.command("ledger", "anchor", "publish", "--json").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "LedgerBusy") || !strings.Contains(string(out), fmt.Sprintf("process %d, since", f.cmd.Process.Pid)) {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -331,7 +331,7 @@ func requireOneLedger(t *testing.T, a, b *desk, entries int) {
 	if !strings.Contains(said, fmt.Sprintf(`"entries": %d`, entries)) && !strings.Contains(said, fmt.Sprintf(`"entries":%d`, entries)) {
 		t.Fatalf("want %d entries: %s", entries, said)
 	}
-	b.run("anchor", "publish")
+	b.run("ledger", "anchor", "publish")
 	for _, d := range []*desk{a, b} {
 		if err := copyClone(filepath.Join(b.dir, "audit"), filepath.Join(d.dir, "audit")); err != nil {
 			t.Fatal(err)
@@ -366,7 +366,7 @@ func TestTesseraReadsTheBucket(t *testing.T) {
 	if err := f.end(); err != nil {
 		t.Fatal(err)
 	}
-	d.run("anchor", "publish")
+	d.run("ledger", "anchor", "publish")
 	var answer struct{ Key string }
 	if err := json.Unmarshal([]byte(d.run("ledger", "prove", "0", "-o", filepath.Join(dir, "receipt"), "--json")), &answer); err != nil {
 		t.Fatal(err)

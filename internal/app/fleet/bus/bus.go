@@ -66,7 +66,7 @@ func ConnectAs(urls string, key *seal.Key, access fleet.Access, more ...nats.Opt
 	}
 	// An inbox for each request: a ticket keeps the subject that it was put with, so that
 	// requests which share an inbox could not tell whose it is.
-	options := append([]nats.Option{nats.CustomInboxPrefix(fleet.Inbox(user)), nats.UseOldRequestStyle(), nats.Name("tally worker " + user)}, usual...)
+	options := append([]nats.Option{nats.CustomInboxPrefix(fleet.Inbox(user)), nats.UseOldRequestStyle(), nats.Name("tally fleet worker " + user)}, usual...)
 	nc, err := nats.Connect(urls, slices.Concat(options, proof, more)...)
 	switch {
 	case err == nil:

@@ -140,7 +140,7 @@ func (c *Coordinator) connect() error {
 	}
 	if len(workers) == 0 {
 		return refusal.Newf(refusal.RoleMissing, "nobody in version %d of the signers is a worker", c.crew.Signers.Version()).
-			WithHint(`on each worker's machine "tally worker --join …" prints the line that "tally signers next" is to get; docs/scale.md has the steps`)
+			WithHint(`on each worker's machine "tally fleet worker --join …" prints the line that "tally signers next" is to get; docs/scale.md has the steps`)
 	}
 	if c.o.Double > 0 && len(workers) < 2 {
 		return refusal.Newf(refusal.Usage, "--double needs two workers, and version %d of the signers has one", c.crew.Signers.Version())
@@ -166,7 +166,7 @@ func (c *Coordinator) connect() error {
 	if err := c.leaveSeed(); err != nil {
 		return err
 	}
-	c.o.Note("workers join with: tally worker --join %s --trust-root %s", c.server.URL(), c.crew.TrustRoot)
+	c.o.Note("workers join with: tally fleet worker --join %s --trust-root %s", c.server.URL(), c.crew.TrustRoot)
 	return nil
 }
 

@@ -148,7 +148,7 @@ func readDescription(path string, d any) error {
 // unmarshalStrict refuses unknown and doubled members and bytes after the value.
 func unmarshalStrict(data []byte, v any) error {
 	if err := json.Unmarshal(data, v, json.RejectUnknownMembers(true)); err != nil {
-		return refusal.Newf(refusal.Malformed, "decoding JSON: %w", err).WithHint(`"tally witness pack --help" lists the members`)
+		return refusal.Newf(refusal.Malformed, "decoding JSON: %w", err).WithHint(`"tally export --format bundle --help" lists the members`)
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func (p *Publication) envelope() ([]byte, error) {
 
 // checkPaths wants all three; what a path may be is for the registry to say.
 func checkPaths(p claim.Paths) error {
-	for _, path := range []struct{ flag, value string }{{"--artifact", p.Artifact}, {"--harness", p.Harness}, {"--dataset", p.Dataset}} {
+	for _, path := range []struct{ flag, value string }{{"--artifact", p.Artifact}, {"--harness-path", p.Harness}, {"--dataset-path", p.Dataset}} {
 		if !strings.HasPrefix(path.value, "/artifacts/") {
 			return refusal.Newf(refusal.Usage, "%s %q: expected a path of the registry, such as /artifacts/models/…", path.flag, path.value)
 		}

@@ -118,7 +118,7 @@ func listen(ctx context.Context, o Options, cfg Config, work func(context.Contex
 	listener, err := net.Listen("tcp", o.Addr)
 	if err != nil {
 		return refusal.Newf(refusal.Failed, "listening on %s: %w", o.Addr, err).
-			WithHint("--addr takes HOST:PORT of this machine; port 0 takes a free one")
+			WithHint("--listen takes HOST:PORT of this machine; port 0 takes a free one")
 	}
 	defer listener.Close()
 	config, err := configOf(ctx, cfg)

@@ -1,12 +1,9 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"strings"
-
-	"github.com/spf13/cobra"
 
 	"tallystick/internal/app/lab"
 	"tallystick/internal/read/dossier"
@@ -14,37 +11,10 @@ import (
 	"tallystick/internal/record/plain"
 )
 
-func newSubmit(env *Env) *cobra.Command {
-	var o lab.SubmitOptions
-	cmd := &cobra.Command{
-		Use:   "submit ATTEMPT",
-		Short: "Make the submission package of an attempt",
-		Long: `Make the package of an attempt that was run with --submit-intent: results.jsonl,
-trajectories.jsonl, metadata.json, the audit's report, receipts of registration, every
-record and the end, and a manifest that the operator signs. All of it is derived from the
-ledger and the evidence, so the same attempt gives the same bytes; "tally verify" and
-"tally-verify" derive it again and compare.
-
-An attempt that cannot be submitted, or whose audit is not clean, is shown and not packed
-(exit 4). --allow-dirty packs it in spite of the audit, and then the package says so.`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.Attempt = args[0]
-			return runSubmit(cmd.Context(), env, o)
-		},
-	}
-	f := cmd.Flags()
-	f.BoolVar(&o.DryRun, "dry-run", false, "say what the package would be, and write nothing")
-	f.BoolVar(&o.AllowDirty, "allow-dirty", false, "make the package although the audit is not clean; it says so")
-	f.BoolVar(&o.Strict, "strict-audit", false, "warnings of the audit count too")
-	f.BoolVar(&o.FullHistory, "full-history", false, "carry every entry since the registration, also of other classes: shows how many attempts there were")
-	f.BoolVar(&o.WithoutSources, "without-sources", false, "leave the programs of target and rubric out; AUD-8 and AUD-9 then have a gap")
-	f.StringVarP(&o.Out, "out", "o", "", "`FOLDER` to make, or one file if the name ends in .zip (default: submission-DATE-ATTEMPT)")
-	addHeldOutFlag(cmd, &o.ShowHeldOut)
-	return cmd
-}
-
-func runSubmit(_ context.Context, env *Env, o lab.SubmitOptions) error {
+// exportSubmission makes the package of an attempt that goes to a leaderboard.
+func exportSubmission(env *Env, asked exportOptions) error {
+	o := asked.submit
+	o.Attempt, o.Out, o.ShowHeldOut = asked.attempt, asked.out, asked.showHeldOut
 	place, err := openPlace(env)
 	if err != nil {
 		return err

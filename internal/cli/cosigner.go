@@ -15,7 +15,7 @@ import (
 	"tallystick/internal/record/refusal"
 )
 
-type witnessServerOptions struct {
+type cosignerOptions struct {
 	addr  string
 	key   string
 	name  string
@@ -23,10 +23,10 @@ type witnessServerOptions struct {
 	state string
 }
 
-func newWitnessServer(env *Env) *cobra.Command {
-	var o witnessServerOptions
+func newCosigner(env *Env) *cobra.Command {
+	var o cosignerOptions
 	cmd := &cobra.Command{
-		Use:   "witness-server --key FILE --name NAME --log VKEY --state DIR",
+		Use:   "cosigner --key FILE --name NAME --log VKEY --state DIR",
 		Short: "Cosign the checkpoints of other people's ledgers",
 		Long: `Run a witness (C2SP tlog-witness): it remembers the last checkpoint it cosigned of
 each ledger it watches and cosigns another only with a proof that it extends that one.
@@ -36,10 +36,10 @@ It prints its address and its verifier key, which go into tally.yaml of the ledg
 runs until it is stopped. The key file is made if there is none. Losing the state folder
 makes the witness forget; keep it with the key.`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runWitnessServer(cmd.Context(), env, o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runCosigner(cmd.Context(), env, o) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.addr, "addr", "127.0.0.1:0", "`ADDRESS` to listen on; port 0 takes a free one")
+	flags.StringVar(&o.addr, "listen", "127.0.0.1:0", "`ADDRESS` to listen on; port 0 takes a free one")
 	flags.StringVar(&o.key, "key", "", "`FILE` of the witness's private key, used for nothing else")
 	flags.StringVar(&o.name, "name", "", "`NAME` of the witness, such as witness.example.com/w1")
 	flags.StringArrayVar(&o.logs, "log", nil, "verifier key `VKEY` of a ledger to watch; repeat it for more")
@@ -56,7 +56,7 @@ makes the witness forget; keep it with the key.`,
 // state folder, as when one is being restarted.
 const stateWait = time.Second
 
-func runWitnessServer(ctx context.Context, env *Env, o witnessServerOptions) error {
+func runCosigner(ctx context.Context, env *Env, o cosignerOptions) error {
 	var logs []ledger.LogKey
 	for _, vkey := range o.logs {
 		k, err := cosign.ParseLog(vkey)
@@ -93,7 +93,7 @@ func runWitnessServer(ctx context.Context, env *Env, o witnessServerOptions) err
 		return err
 	}
 	err = witness.Serve(ctx, o.addr, func(url string) error {
-		a := witnessServerAnswer{URL: url, VKey: witness.VKey()}
+		a := cosignerAnswer{URL: url, VKey: witness.VKey()}
 		return env.Answer(a, func(w io.Writer) { fmt.Fprintf(w, "%s %s\n", a.URL, plain.Line(a.VKey)) })
 	})
 	if cerr := witness.Close(); err == nil {
@@ -102,7 +102,7 @@ func runWitnessServer(ctx context.Context, env *Env, o witnessServerOptions) err
 	return err
 }
 
-type witnessServerAnswer struct {
+type cosignerAnswer struct {
 	URL  string `json:"url"`
 	VKey string `json:"vkey"`
 }

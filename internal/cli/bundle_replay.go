@@ -3,47 +3,26 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"math"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"tallystick/internal/read/bundle"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/seal"
 )
 
-func newWitnessReplay(env *Env) *cobra.Command {
-	var o witnessTrustOptions
-	cmd := &cobra.Command{
-		Use:         "replay FILE",
-		Annotations: looksAtFiles,
-		Short:       "Walk through a bundle: specification, plan, tool calls, diff, test log",
-		Long: `Verify a bundle as "tally witness verify" does, walk through what it says, and check
-that its test log supports its outcome: solved needs a summary with at least one test
-passed and none failed, failed is contradicted by one. Exit 3 if the signature or the
-outcome does not hold; without a good signature nothing is shown.
-
-On a terminal it stops after each page; Enter goes on, q ends.`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return runWitnessReplay(cmd.Context(), env, o, args[0])
-		},
-	}
-	o.declare(cmd)
-	return cmd
-}
-
-// witnessReplayAnswer is the walk as one document. A text that is not UTF-8 is
+// bundleReplay is the walk as one document. A text that is not UTF-8 is
 // shown as nearly as JSON can.
-type witnessReplayAnswer struct {
+type bundleReplay struct {
 	Path     string   `json:"path"`
 	Verified bool     `json:"verified"`
 	SignedBy []string `json:"signed_by"`
-	witnessAnswer
+	bundleAnswer
 	Spec             *string     `json:"spec"`
 	Plan             *string     `json:"plan"`
 	Diff             *string     `json:"diff"`
@@ -61,7 +40,9 @@ type testSummary struct {
 	Runners []string `json:"runners"`
 }
 
-func runWitnessReplay(ctx context.Context, env *Env, o witnessTrustOptions, path string) error {
+// replayBundle verifies a bundle, walks through what it says, and checks that its test
+// log supports its outcome. Without a good signature nothing is shown.
+func replayBundle(ctx context.Context, env *Env, o bundleTrust, path string) error {
 	p, v, err := o.read(path)
 	if err != nil {
 		return err
@@ -70,7 +51,7 @@ func runWitnessReplay(ctx context.Context, env *Env, o witnessTrustOptions, path
 	tests, mismatch := bundle.CheckOutcome(&p.Bundle)
 	mismatch = inFile(path, mismatch)
 
-	a := witnessReplayAnswer{Path: path, Verified: v != nil, SignedBy: []string{}, witnessAnswer: describeBundle(p),
+	a := bundleReplay{Path: path, Verified: v != nil, SignedBy: []string{}, bundleAnswer: describeBundle(p),
 		Spec: optional(p.Spec), Plan: optional(p.Plan), Diff: optional(p.Diff), TestLog: optional(p.TestLog), Postmortem: optional(p.Postmortem),
 		Tests:            testSummary{tests.Found(), tests.Passed, tests.Failed, append([]string{}, tests.Runners...)},
 		OutcomeSupported: mismatch == nil, Detail: tests.String()}
@@ -96,7 +77,7 @@ func optional(value []byte) *string {
 
 // walk prints the bundle in the order in which a task goes. What comes from the
 // bundle stands behind a bar, so that it cannot pose as what we say of it.
-func (a witnessReplayAnswer) walk(out io.Writer) {
+func (a bundleReplay) walk(out io.Writer) {
 	fmt.Fprintf(out, "bundle    %s\n", plain.Line(a.Path))
 	if a.Verified {
 		fmt.Fprintf(out, "verified  %s\n", strings.Join(a.SignedBy, " and "))
@@ -258,4 +239,20 @@ func readLine(r io.Reader) string {
 			return string(line)
 		}
 	}
+}
+
+// signedBy lists whose signatures were verified.
+func signedBy(v *bundle.Verified) []string {
+	var out []string
+	if v.HMACVerified {
+		out = append(out, "HMAC-SHA256")
+	}
+	if v.VerifiedKey != nil {
+		name := hex.EncodeToString(v.VerifiedKey)
+		if key, err := seal.NewPublicKey(v.VerifiedKey); err == nil {
+			name = key.Fingerprint()
+		}
+		out = append(out, "Ed25519 "+name)
+	}
+	return out
 }

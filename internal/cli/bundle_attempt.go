@@ -31,7 +31,7 @@ func namesAttempt(e *Env, source string) bool {
 
 // packAttempt packs a bundle for each record of an attempt, from the verified
 // ledger and from evidence that has the digests which the ledger names.
-func packAttempt(env *Env, o witnessPackOptions) error {
+func packAttempt(env *Env, o exportOptions) error {
 	if o.receipt != "" {
 		return refusal.Newf(refusal.Usage, "--receipt is for a bundle that is described; those of an attempt get the ledger's own")
 	}
@@ -43,7 +43,8 @@ func packAttempt(env *Env, o witnessPackOptions) error {
 	if err != nil {
 		return err
 	}
-	bundles, worst := outgoing.PackAttempt(place, outgoing.PackOptions{Attempt: o.source, Case: o.caseID, Out: o.out, Seals: seals, ShowHeldOut: o.showHeldOut})
+	id, caseID, _ := strings.Cut(o.attempt, ":")
+	bundles, worst := outgoing.PackAttempt(place, outgoing.PackOptions{Attempt: id, Case: caseID, Out: o.out, Seals: seals, ShowHeldOut: o.showHeldOut})
 	if bundles == nil {
 		return worst
 	}
@@ -64,6 +65,6 @@ func bundlesText(out io.Writer, a *outgoing.Bundles) {
 		fmt.Fprintf(out, "not run  %d tasks: there is no record of them, so no bundle\n", a.NotRun)
 	}
 	if len(a.Bundles) > 0 && a.Ed25519Key != "" {
-		fmt.Fprintf(out, "Check with: tally witness verify --signer %s --ledger-key %s FILE\n", a.Ed25519Key, plain.Line(a.LedgerKey))
+		fmt.Fprintf(out, "Check with: tally verify --signer %s --key %s FILE\n", a.Ed25519Key, plain.Line(a.LedgerKey))
 	}
 }

@@ -80,7 +80,7 @@ func TestReplayIsPagedOnATerminal(t *testing.T) {
 			if _, err := person.WriteString(tt.typed); err != nil {
 				t.Fatal(err)
 			}
-			code := newProgram(env).main([]string{"witness", "replay", "--unsafe-unsigned", path})
+			code := newProgram(env).main([]string{"replay", "--unsafe-unsigned", path})
 			program.WriteString("the end")
 			out := <-seen
 			if code != 3 {

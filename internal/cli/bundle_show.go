@@ -1,33 +1,15 @@
 package cli
 
 import (
-	"context"
 	"encoding/hex"
 	"fmt"
 	"io"
-
-	"github.com/spf13/cobra"
 
 	"tallystick/internal/read/bundle"
 	"tallystick/internal/record/plain"
 )
 
-func newWitnessShow(env *Env) *cobra.Command {
-	return &cobra.Command{
-		Use:         "show FILE",
-		Annotations: looksAtFiles,
-		Short:       "Print header, sections and tool calls of a bundle, without verifying it",
-		Long: `Print what a bundle says about itself. The form is checked: sizes, counts, flags,
-totals and sections must agree. No signature is verified, so it may still be a forgery;
-"signed" says that an HMAC is there, not that it is right.
-
-In the JSON the fields of the format are its own numbers, and names stand beside them.`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return runWitnessShow(cmd.Context(), env, args[0]) },
-	}
-}
-
-type witnessHeader struct {
+type bundleHeader struct {
 	Magic          uint32 `json:"magic"`
 	Version        uint16 `json:"version"`
 	Flags          uint16 `json:"flags"`
@@ -47,13 +29,13 @@ type witnessHeader struct {
 	TotalSizeBytes uint32 `json:"total_bundle_size"`
 }
 
-type witnessSection struct {
+type bundleSection struct {
 	Tag    uint16 `json:"tag"`
 	Name   string `json:"name"`
 	Length int    `json:"length"`
 }
 
-type witnessCall struct {
+type bundleCall struct {
 	Action     string `json:"action"`
 	Check      uint8  `json:"policy_check"`
 	CheckName  string `json:"policy_check_name"`
@@ -70,34 +52,34 @@ type witnessCall struct {
 	ResultSHA256 string `json:"result_sha256,omitempty"`
 }
 
-// witnessAnswer is a bundle as JSON. Nothing in it was verified.
-type witnessAnswer struct {
-	Header           witnessHeader    `json:"header"`
-	Sections         []witnessSection `json:"sections"`
-	Trace            []witnessCall    `json:"trace"`
-	Signed           bool             `json:"signed"`
-	EvidenceComplete bool             `json:"evidence_complete"`
+// bundleAnswer is a bundle as JSON. Nothing in it was verified.
+type bundleAnswer struct {
+	Header           bundleHeader    `json:"header"`
+	Sections         []bundleSection `json:"sections"`
+	Trace            []bundleCall    `json:"trace"`
+	Signed           bool            `json:"signed"`
+	EvidenceComplete bool            `json:"evidence_complete"`
 	// What further sections claim.
 	PolicySHA256 string `json:"policy_sha256,omitempty"`
 	Ed25519Key   string `json:"ed25519_key,omitempty"`
 	HasReceipt   bool   `json:"has_receipt"`
 }
 
-func describeBundle(p *bundle.Parsed) witnessAnswer {
+func describeBundle(p *bundle.Parsed) bundleAnswer {
 	h := p.Header
-	a := witnessAnswer{
-		Header: witnessHeader{bundle.Magic, h.Version, h.Flags, h.TaskID.String(), hex.EncodeToString(h.PolicyHash[:]), h.CreatedNS,
+	a := bundleAnswer{
+		Header: bundleHeader{bundle.Magic, h.Version, h.Flags, h.TaskID.String(), hex.EncodeToString(h.PolicyHash[:]), h.CreatedNS,
 			uint8(h.Outcome), h.Outcome.String(), uint8(h.Mode), h.Mode.String(), h.ToolCalls, h.CostMicrodollars, h.LatencyMS, h.Tokens,
 			h.Retries, h.Sections, h.Size},
-		Sections: []witnessSection{}, Trace: []witnessCall{},
+		Sections: []bundleSection{}, Trace: []bundleCall{},
 		Signed: p.HMAC != nil, EvidenceComplete: p.EvidenceComplete(),
 		Ed25519Key: hex.EncodeToString(p.Signer), HasReceipt: p.Receipt != nil,
 	}
 	for _, s := range p.Sections {
-		a.Sections = append(a.Sections, witnessSection{uint16(s.Tag), s.Tag.String(), len(s.Value)})
+		a.Sections = append(a.Sections, bundleSection{uint16(s.Tag), s.Tag.String(), len(s.Value)})
 	}
 	for i, c := range p.Trace {
-		call := witnessCall{Action: c.Action, Check: uint8(c.Check), CheckName: c.Check.String(),
+		call := bundleCall{Action: c.Action, Check: uint8(c.Check), CheckName: c.Check.String(),
 			ArgsHash: hex.EncodeToString(c.ArgsHash[:]), ResultHash: hex.EncodeToString(c.ResultHash[:]),
 			Latency: c.LatencyMS, Cost: c.CostMicrodollars, Tokens: c.Tokens}
 		if v, ok := p.VantageOf(i); ok {
@@ -114,7 +96,9 @@ func describeBundle(p *bundle.Parsed) witnessAnswer {
 	return a
 }
 
-func runWitnessShow(_ context.Context, env *Env, path string) error {
+// showBundle prints what a bundle says about itself. The form is checked and no
+// signature: it may be a forgery.
+func showBundle(env *Env, path string) error {
 	data, err := readBundle(path)
 	if err != nil {
 		return err
@@ -152,7 +136,7 @@ func evidenceText(complete bool) string {
 }
 
 // headerText prints the header for a person.
-func (a witnessAnswer) headerText(out io.Writer) {
+func (a bundleAnswer) headerText(out io.Writer) {
 	h := a.Header
 	fmt.Fprintf(out, "task      %s\noutcome   %s\nmode      %s, policy %s\ncreated   %s\n", h.TaskID, h.OutcomeName, h.ModeName, h.PolicyHash, nanoTime(h.CreatedNS))
 	fmt.Fprintf(out, "totals    %d tool calls, %d ms, %s, %d tokens, %d retries\n", h.ToolCalls, h.Latency, microdollars(h.Cost), h.Tokens, h.Retries)
@@ -160,7 +144,7 @@ func (a witnessAnswer) headerText(out io.Writer) {
 }
 
 // String is one tool call on one line.
-func (c witnessCall) String() string {
+func (c bundleCall) String() string {
 	check, how := c.CheckName, ""
 	if c.Vantage != "" && c.Vantage != bundle.Executed.String() {
 		how = "  " + vantageText(c.Vantage)

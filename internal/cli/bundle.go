@@ -12,17 +12,18 @@ import (
 	"tallystick/internal/record/seal"
 )
 
-func newWitness(env *Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "witness",
-		Short: "Witness bundles: what was asked, done, changed and tested, in one signed file",
-		Long: `A witness bundle (RVF wire format, docs/formats/bundle.md) holds one task: its
-specification, plan, tool calls, diff and test log, with totals in its header. It is
-signed with a shared key (HMAC), with an Ed25519 key, or both, and may carry a receipt
-of the ledger's entry.`,
-	}
-	cmd.AddCommand(newWitnessPack(env), newWitnessShow(env), newWitnessVerify(env), newWitnessReplay(env))
-	return cmd
+// magicBytes are how many bytes tell a bundle from other files.
+const magicBytes = 4
+
+// isBundle reports whether a name is that of a file that begins as a witness bundle.
+func isBundle(path string) bool {
+	head, err := dossier.ReadHead(path, magicBytes)
+	return err == nil && bundle.IsBundle(head)
+}
+
+// named reports whether anything was said about whom to believe.
+func (o bundleTrust) named() bool {
+	return o.hmacKeyFile != "" || len(o.signers)+len(o.ledgerKeys) > 0 || o.unsafeUnsigned
 }
 
 // readBundle reads a file that should be a bundle.
@@ -38,15 +39,15 @@ func inFile(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// witnessTrustOptions say whom a command believes about a bundle.
-type witnessTrustOptions struct {
+// bundleTrust say whom a command believes about a bundle.
+type bundleTrust struct {
 	hmacKeyFile    string
 	signers        []string
 	ledgerKeys     []string
 	unsafeUnsigned bool
 }
 
-func (o *witnessTrustOptions) declare(cmd *cobra.Command) {
+func (o *bundleTrust) declare(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.hmacKeyFile, "hmac-key-file", "", "`FILE` with the shared key that must have signed; readable only by you")
 	f.StringArrayVar(&o.signers, "signer", nil, "Ed25519 public `KEY` of which one must have signed: a .pub file, ssh-ed25519 text or 64 hex digits; may be given again")
@@ -55,7 +56,7 @@ func (o *witnessTrustOptions) declare(cmd *cobra.Command) {
 }
 
 // trust loads what the flags name. With --unsafe-unsigned it is empty.
-func (o witnessTrustOptions) trust() (bundle.Trust, error) {
+func (o bundleTrust) trust() (bundle.Trust, error) {
 	var t bundle.Trust
 	var err error
 	if o.hmacKeyFile != "" {
@@ -93,7 +94,7 @@ func (o witnessTrustOptions) trust() (bundle.Trust, error) {
 
 // read reads a bundle and verifies what the flags ask for. The Verified is nil
 // with --unsafe-unsigned, when nothing was.
-func (o witnessTrustOptions) read(path string) (*bundle.Parsed, *bundle.Verified, error) {
+func (o bundleTrust) read(path string) (*bundle.Parsed, *bundle.Verified, error) {
 	trust, err := o.trust()
 	if err != nil {
 		return nil, nil, err
