@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -18,6 +19,10 @@ import (
 // attemptWords are the words of usage lines that stand for attempts.
 var attemptWords = []string{"ATTEMPT", "ATTEMPT:CASE", "A", "B", "TRAJECTORY"}
 
+// fileEndings are of files that commands take where they take an attempt: what has one
+// is a file, also if it is not there.
+var fileEndings = []string{".json", ".jsonl", ".rvf", ".eval", ".zip", ".pb", ".csv", ".yaml"}
+
 // attemptFlags are the flags whose value is an attempt.
 var attemptFlags = []string{"baseline", "attempt", "retry-errors"}
 
@@ -34,7 +39,7 @@ func (p *program) resolveAddresses(cmd *cobra.Command, args []string) error {
 		if slices.ContainsFunc(words, func(w string) bool { return slices.Contains(attemptWords, w) }) {
 			id, err := r.resolve(args[i])
 			// Where something else may be meant too, the command says what is wrong.
-			if err != nil && len(words) == 1 && len(want) == 1 {
+			if err != nil && len(words) == 1 && len(want) == 1 && words[0] != "TRAJECTORY" {
 				return err
 			}
 			if err == nil {
@@ -75,7 +80,7 @@ type resolver struct {
 
 func (r *resolver) resolve(text string) (string, error) {
 	attempt, caseID, hasCase := strings.Cut(text, ":")
-	if attempt == "" || evidence.LooksLikeID(attempt) || dossier.AreFiles(text) || strings.ContainsRune(text, '/') {
+	if attempt == "" || evidence.LooksLikeID(attempt) || dossier.AreFiles(text) || strings.ContainsRune(text, '/') || slices.Contains(fileEndings, filepath.Ext(text)) {
 		return text, nil
 	}
 	if r.reading == nil {
@@ -86,6 +91,9 @@ func (r *resolver) resolve(text string) (string, error) {
 		if r.reading, err = place.Read(dossier.Ask{Want: func(*history.Attempt) bool { return false }}); err != nil {
 			return "", err
 		}
+	}
+	if slices.ContainsFunc(r.reading.History.Attempts, func(a *history.Attempt) bool { return a.Class == text }) {
+		return text, nil // the command says how to choose one of a class
 	}
 	a, err := r.reading.History.Find(attempt, r.within)
 	if err != nil {

@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +21,9 @@ const magicBytes = 4
 // isBundle reports whether a name is that of a file that begins as a witness bundle.
 func isBundle(path string) bool {
 	head, err := dossier.ReadHead(path, magicBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return filepath.Ext(path) == ".rvf" // so that the error is about the file
+	}
 	return err == nil && bundle.IsBundle(head)
 }
 

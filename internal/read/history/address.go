@@ -28,6 +28,9 @@ func (h *History) Find(text string, within Scope) (*Attempt, error) {
 	if back, ok := latest(text); ok {
 		return h.latest(back, text, within)
 	}
+	if slices.ContainsFunc(h.Attempts, func(a *Attempt) bool { return a.Class == text }) {
+		return nil, h.Unknown(text, within) // a class is not the attempts whose ids begin with it
+	}
 	ways := []func(*Attempt) bool{
 		func(a *Attempt) bool { return a.Name == text },
 		func(a *Attempt) bool { return strings.HasPrefix(a.ID, text) },

@@ -62,7 +62,7 @@ var cliExceptions = map[string]string{
 	"mcp_stdio.go imports gateway":     "the whole command is one call of gateway, and knows no workspace",
 	"record.go imports provider":       "it prints money and the name of the settings as provider has them",
 	"anchor_watch.go imports cosign":   "a watcher knows no workspace",
-	"witness_server.go imports cosign": "a witness is a server of cosign's and knows no workspace",
+	"cosigner.go imports cosign": "a witness is a server of cosign's and knows no workspace",
 }
 
 // An overreach is something that a file of cli does and may not.
