@@ -18,6 +18,7 @@ import (
 	"tallystick/internal/run/harness"
 	"tallystick/internal/run/sandbox"
 	"tallystick/internal/run/scenario"
+	"tallystick/internal/run/tools"
 )
 
 // Bounds of what one side takes from the other, so that neither can exhaust the
@@ -199,20 +200,49 @@ type Claim struct {
 
 // A Handout is the answer to a [Claim], signed by the operator: the case as far as an
 // agent is driven through it. It has no expected answer, no grading, no rubric and no
-// test, and the cassette is without the calls of judges.
+// test, none of the replies that the case wrote for its model, and the cassette is the
+// agent's part of it.
 type Handout struct {
-	Fleet     string            `json:"fleet"`
-	Ticket    string            `json:"ticket"`
-	Worker    string            `json:"worker"` // fingerprint of whom it is for
-	Attempt   string            `json:"attempt"`
-	CaseID    string            `json:"case_id"`
-	Repeat    int               `json:"repeat"`
-	Execution int               `json:"execution"`
-	HeldOut   bool              `json:"held_out,omitempty"`
-	Tested    bool              `json:"tested,omitempty"` // the coordinator runs a test on what the agent leaves
-	Scenario  scenario.Scenario `json:"scenario"`
-	Files     []File            `json:"files,omitempty"`
-	Cassette  *File             `json:"cassette,omitempty"`
+	Fleet     string `json:"fleet"`
+	Ticket    string `json:"ticket"`
+	Worker    string `json:"worker"` // fingerprint of whom it is for
+	Attempt   string `json:"attempt"`
+	CaseID    string `json:"case_id"`
+	Repeat    int    `json:"repeat"`
+	Execution int    `json:"execution"`
+	HeldOut   bool   `json:"held_out,omitempty"`
+	Tested    bool   `json:"tested,omitempty"` // the coordinator runs a test on what the agent leaves
+	Scenario  Brief  `json:"scenario"`
+	Authored  bool   `json:"authored,omitempty"` // the case has the replies of its model; the coordinator answers
+	Files     []File `json:"files,omitempty"`
+	Cassette  *File  `json:"cassette,omitempty"`
+}
+
+// A Brief is what a worker is told of a scenario. It lists what driving an agent
+// needs, member by member, and is not a scenario with something taken out: a member
+// that scenarios get later is not told until it stands here.
+//
+// Not in it: the replies for models, whose conditions and texts say what a right
+// answer is; the test, whose command and names do; the name of a tree, whose files
+// are in the handout. The answers of fixtures are in it, because the worker
+// executes the tools.
+type Brief struct {
+	Turns      []scenario.Turn     `json:"turns"`
+	Approvals  []scenario.Approval `json:"approvals,omitempty"`
+	Start      string              `json:"start,omitempty"`
+	Memory     []scenario.Memory   `json:"memory,omitempty"`
+	Tools      []tools.Definition  `json:"tools,omitempty"`
+	AgentTools []string            `json:"agent_tools,omitempty"`
+}
+
+// BriefOf is what a worker is told of s.
+func BriefOf(s *scenario.Scenario) Brief {
+	return Brief{Turns: s.Turns, Approvals: s.Approvals, Start: s.Start, Memory: s.Memory, Tools: s.Tools, AgentTools: s.AgentTools}
+}
+
+// Scenario is what the worker drives its agent through.
+func (b Brief) Scenario() scenario.Scenario {
+	return scenario.Scenario{Version: 1, Turns: b.Turns, Approvals: b.Approvals, Start: b.Start, Memory: b.Memory, Tools: b.Tools, AgentTools: b.AgentTools}
 }
 
 // A File is some bytes by digest.
@@ -247,7 +277,8 @@ type Beat struct {
 	Tickets []string `json:"tickets"`
 }
 
-// A ModelCall asks the coordinator to make a model call of a live case. Call is a name
+// A ModelCall asks the coordinator to make a model call of a live case, or of one
+// whose model's replies somebody wrote. Call is a name
 // of the worker's choice: who asks with the same one again, because the answer was lost,
 // is given the same answer.
 type ModelCall struct {
@@ -256,6 +287,7 @@ type ModelCall struct {
 	Call   string `json:"call,omitempty"`
 	API    string `json:"api"`
 	Body   string `json:"body"`
+	Turn   int    `json:"turn,omitempty"` // in which the agent asks
 }
 
 // A ModelReply answers a [ModelCall]: the recorded exchange, or where it can be fetched,

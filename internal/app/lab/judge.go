@@ -179,6 +179,15 @@ func (b *bailiff) Knows(name string) error {
 // Digest names the settings of the judge.
 func (b *bailiff) Digest() digest.Content { return b.settings.Digest }
 
+// Models are those of every judge of judge.yaml.
+func (b *bailiff) Models() []string {
+	models := []string{b.settings.Model}
+	for _, other := range b.settings.Others {
+		models = append(models, other.Model)
+	}
+	return models
+}
+
 // Texts names the texts in which a question without a template is put.
 func (b *bailiff) Texts() digest.Content { return judge.TextsDigest() }
 
@@ -247,10 +256,10 @@ func judgedOf(o *judge.Opinion) grade.JudgeOutcome {
 }
 
 // authored is the judge that a case wrote itself: the replies that are for the
-// judge's model by name. A live run and a recording do not listen to it.
+// judge. A live run and a recording do not listen to it.
 func (b *bailiff) authored(settings *judge.Settings, c *scenario.Task) *session.Script {
 	if b.mode != judge.Replay {
 		return nil
 	}
-	return session.ScriptFor(settings.Model, c.Scenario.Model)
+	return session.JudgeScript(&c.Scenario, settings.Model)
 }

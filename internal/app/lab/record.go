@@ -225,7 +225,7 @@ func (r *Recording) checkReplaces() error {
 // written over.
 func (r *Recording) notFor(c *scenario.Task) string {
 	switch {
-	case len(c.Scenario.Model) > 0:
+	case c.Scenario.RepliesFor(cassette.ForAgent).Len() > 0:
 		return "its scenario has the model's replies, which a run uses in place of a recording; take them out first"
 	case c.Cassette != nil && c.Provenance == bench.Authored && !r.o.OnlyMissing:
 		file := r.cassetteFile(c.ID)

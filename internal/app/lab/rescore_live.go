@@ -114,6 +114,9 @@ func (j *secondOpinion) close() error {
 // Knows refuses the name of a judge that judge.yaml does not have.
 func (j *secondOpinion) Knows(name string) error { return j.kept.Knows(name) }
 
+// Models are those of the judge.
+func (j *secondOpinion) Models() []string { return j.kept.Models() }
+
 // Texts are those of the judge.
 func (j *secondOpinion) Texts() digest.Content { return j.kept.Texts() }
 

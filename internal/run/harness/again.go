@@ -9,6 +9,7 @@ import (
 	"tallystick/internal/record/store"
 	"tallystick/internal/run/agent"
 	"tallystick/internal/run/bench"
+	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/policy"
 	"tallystick/internal/run/scenario"
 	"tallystick/internal/run/session"
@@ -47,7 +48,7 @@ func DriveAgain(ctx context.Context, t *agent.Target, again Again, o agent.Optio
 	if err != nil {
 		return session.Result{}, err
 	}
-	cfg := session.Config{Run: again.First, Rules: rules, Start: start, Models: session.NewScript(s.Model), Source: "authored", Approvals: s.Approvals, Limits: limits}
+	cfg := session.Config{Run: again.First, Rules: rules, Start: start, Models: session.NewScript(s.RepliesFor(cassette.ForAgent)), Source: "authored", Approvals: s.Approvals, Limits: limits}
 	cfg.Run.Target = t.Name
 	work := ""
 	if needsFolder(t, s) {

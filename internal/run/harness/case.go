@@ -150,25 +150,30 @@ func (r *run) models() (session.Models, string, error) {
 			return nil, "", fmt.Errorf("case %s: its cassette: %w", r.c.ID, err)
 		}
 		r.player, r.judges = cassette.NewMatchingPlayer(parsed, matching(&r.w.reg, r.w.cfg.Target, r.c)), cassette.NewJudgePlayer(parsed)
-		r.modelNames, r.provenance = parsed.AgentModels(), parsed.Header.Provenance
+		r.modelNames, r.provenance = parsed.For(cassette.ForAgent).Models(), parsed.Header.Provenance
 	}
 	switch {
 	case r.w.cfg.Live != nil && !r.scripted():
 		var err error
 		r.live, err = r.w.cfg.Live.Case(r.c, r.job)
 		return r.live, "live", err
-	case len(r.c.Scenario.Model) > 0:
-		return session.NewScript(r.c.Scenario.Model), "authored", nil
+	case r.job.Authored != nil:
+		return r.job.Authored, "authored", nil
+	case r.authored().Len() > 0:
+		return session.NewScript(r.authored()), "authored", nil
 	case r.player != nil:
 		return &session.Replay{Player: r.player}, "cassette", nil
 	}
 	return nil, "cassette", nil
 }
 
+// authored are the replies that the case has for its agent.
+func (r *run) authored() scenario.Authored { return r.c.Scenario.RepliesFor(cassette.ForAgent) }
+
 // scripted reports whether the case's own replies answer: in a replay, also in
 // one that asks models for what is missing.
 func (r *run) scripted() bool {
-	if len(r.c.Scenario.Model) == 0 {
+	if r.authored().Len() == 0 && r.job.Authored == nil {
 		return false
 	}
 	replies := r.w.cfg.Spec.Replies()
@@ -273,7 +278,7 @@ func (r *run) finish(ctx context.Context) (*Graded, error) {
 // its own replies, and a class that comes with the program, are not recorded.
 func (r *run) recordIt(stop *session.Stop) string {
 	class := r.w.class
-	if stop.Name != refusal.CassetteMiss || r.job.Attempt == r.w.unnumbered() || r.live != nil || len(r.c.Scenario.Model) > 0 || bench.IsShipped(class) {
+	if stop.Name != refusal.CassetteMiss || r.job.Attempt == r.w.unnumbered() || r.live != nil || r.scripted() || bench.IsShipped(class) {
 		return ""
 	}
 	return fmt.Sprintf("; record it with: tally record %s --target %s --case %s --only-missing --unsafe-record", class, r.w.cfg.Target.Name, r.c.ID)

@@ -82,6 +82,8 @@ type Judge interface {
 	Knows(name string) error
 	// Digest names its settings, for the plan of an attempt that needs a judge.
 	Digest() digest.Content
+	// Models are those that its settings name, whoever of them is asked in this run.
+	Models() []string
 	// Texts names the program's own texts in which it puts plain questions.
 	Texts() digest.Content
 }

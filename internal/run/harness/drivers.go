@@ -72,6 +72,9 @@ type Handout struct {
 	Job
 	Case *scenario.Task
 	Live Recording // answers model calls of the case here; nil in a replay
+	// Authored answers them here from the replies that the case has for its agent;
+	// nil if it has none. What the case says of its model is not shown to drivers.
+	Authored session.Models
 }
 
 // ErrDriverLost says that a worker did not come back with its case.
@@ -455,13 +458,18 @@ func (w *Worker) gradeFrom(ctx context.Context, claim Claim, index int, j Job) (
 	if err != nil {
 		return nil, err
 	}
-	if err := r.openRecordings(); err != nil {
+	models, source, err := r.models()
+	if err != nil {
 		return nil, err
+	}
+	h := Handout{Job: j, Case: r.c, Live: r.live}
+	if source == "authored" {
+		h.Authored = models
 	}
 	if live, ok := r.live.(LiveTools); ok {
 		defer live.Close()
 	}
-	driven, err := claim.Drive(ctx, Handout{Job: j, Case: r.c, Live: r.live})
+	driven, err := claim.Drive(ctx, h)
 	if err != nil {
 		return nil, err
 	}
@@ -497,12 +505,6 @@ func asForeign(err error) error {
 		return err
 	}
 	return refusal.Newf(refusal.ResultRefused, "%w", err)
-}
-
-// openRecordings opens what the case replays, and begins its live side.
-func (r *run) openRecordings() error {
-	_, _, err := r.models()
-	return err
 }
 
 // safe takes secrets out of a text, also of a case that was driven elsewhere.

@@ -200,12 +200,18 @@ func (w *Worker) choose() (chosen []int, offered []string, err error) {
 			names[name] = true
 		}
 		w.askings = append(w.askings, l.askings...)
+		w.parties.Judged = w.parties.Judged || l.judged || l.viewed || len(l.embedders) > 0
+		w.parties.Judges = append(w.parties.Judges, l.embedders...)
 		if l.selected {
 			chosen = append(chosen, i)
 		}
 	}
 	if err := w.cfg.Spec.check(w.cfg.Bench.Class(), looked); err != nil {
 		return nil, nil, err
+	}
+	w.parties.Agents = w.cfg.Target.Models()
+	if w.cfg.Judge != nil {
+		w.parties.Judges = append(w.parties.Judges, w.cfg.Judge.Models()...)
 	}
 	w.of = len(chosen)
 	chosen = w.cfg.Spec.take(chosen, func(i int) string { return looked[i].id })

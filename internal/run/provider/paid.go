@@ -6,6 +6,7 @@ import (
 	"tallystick/internal/record/canon"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/journal"
+	"tallystick/internal/run/session"
 	"tallystick/internal/run/wire"
 )
 
@@ -36,7 +37,7 @@ func (l *Live) recalled(paid *journal.Call, request cassette.Request, onChunk fu
 		return nil, err
 	}
 	l.count(func(s *Stats) { s.Recalled++ })
-	return kept, passOn(kept, onChunk)
+	return kept, session.GiveChunks(kept, onChunk)
 }
 
 // Settle says that the verdict on a judge's question is kept, so that the calls

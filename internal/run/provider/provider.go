@@ -38,6 +38,7 @@ import (
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/journal"
+	"tallystick/internal/run/session"
 	"tallystick/internal/run/wire"
 )
 
@@ -191,7 +192,7 @@ func (l *Live) replay(request cassette.Request, onChunk func(string) error) (*ca
 			return nil, err
 		}
 		l.count(func(s *Stats) { s.Replayed++ })
-		return it, passOn(it, onChunk)
+		return it, session.GiveChunks(it, onChunk)
 	}
 	if l.cfg.OnlyMissing == nil {
 		return nil, nil
@@ -204,25 +205,7 @@ func (l *Live) replay(request cassette.Request, onChunk func(string) error) (*ca
 		return nil, err
 	}
 	l.count(func(s *Stats) { s.Replayed++ })
-	return it, passOn(it, onChunk)
-}
-
-// passOn hands a recorded reply to a client that wants a stream, as a replay
-// does.
-func passOn(it *cassette.Interaction, onChunk func(string) error) error {
-	if onChunk == nil {
-		return nil
-	}
-	reply, err := it.Model.Reply(wire.Delivery{Stream: true, IncludeUsage: true})
-	if err != nil {
-		return err
-	}
-	for _, event := range reply.Stream {
-		if err := onChunk(event); err != nil {
-			return err
-		}
-	}
-	return nil
+	return it, session.GiveChunks(it, onChunk)
 }
 
 // A call is one request on its way, through all of its tries.

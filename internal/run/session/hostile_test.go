@@ -82,7 +82,7 @@ func TestWhatAnAgentSendsEndsItsCaseAtMost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, allowAll, []tools.Definition{fixture("look", policy.Read, `{}`)}, func(c *Config) {
-				c.Models = NewScript([]scenario.Reply{{Text: "yes", Repeat: true}})
+				c.Models = NewScript(authored(scenario.Reply{Text: "yes", Repeat: true}))
 			})
 			err := act(s)
 			r := s.Complete("done", false)
@@ -188,7 +188,7 @@ func TestDigestsDoNotTellSecrets(t *testing.T) {
 	guess := func(i int) string { return fmt.Sprintf(`password: "Tr0ub4dor-%04d"`, i) }
 	secret := guess(4711)
 	s := start(t, allowAll, []tools.Definition{fixture("look", policy.Read, `{}`)}, func(c *Config) {
-		c.Models = NewScript([]scenario.Reply{{Text: "it is " + secret, Repeat: true}})
+		c.Models = NewScript(authored(scenario.Reply{Text: "it is " + secret, Repeat: true}))
 	})
 	if err := s.Hide(token); err != nil {
 		t.Fatal(err)

@@ -42,6 +42,10 @@ type Models interface {
 }
 
 // A ToolBox executes tools: [tools.State], or one that records.
+// A TurnAware is a Models whose answers may depend on the turn of the session,
+// which it is told before each call.
+type TurnAware interface{ AtTurn(turn int) }
+
 type ToolBox interface {
 	Call(ctx context.Context, name string, args []byte) (tools.Result, error)
 	Definitions() []tools.Definition
@@ -442,7 +446,6 @@ func (s *Session) answer(ctx context.Context, api wire.API, body []byte, request
 		return r.next(request, onChunk)
 	}
 	if script, ok := s.cfg.Models.(*Script); ok {
-		script.at(s.turn)
 		return script.next(api, request, body, onChunk)
 	}
 	if s.cfg.Models == nil {
@@ -479,6 +482,9 @@ func (s *Session) modelDone(id string, it *cassette.Interaction) error {
 		s.counts.Unpriced++
 	}
 	text, finish := replyText(m)
+	if m, ok := s.cfg.Models.(TurnAware); ok {
+		m.AtTurn(s.turn)
+	}
 	done := &trajectory.ModelCallCompleted{Call: id, CostMicroUSD: cost, FinishReason: finish, LatencyMS: it.LatencyMS,
 		Output: s.content(text, trajectory.ResultHead), Source: s.cfg.Source, TokensIn: m.Usage.In(), TokensOut: m.Usage.OutputTokens}
 	if m.Response.Status >= 400 {

@@ -19,6 +19,7 @@ import (
 	"tallystick/internal/record/seal"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/harness"
+	"tallystick/internal/run/session"
 	"tallystick/internal/run/wire"
 )
 
@@ -39,9 +40,9 @@ type claim struct {
 	parts    map[digest.Content]*bytes.Buffer
 	bytes    int                       // of pieces and parts
 	blobs    map[digest.Content][]byte // that the worker may fetch for it
-	live     harness.Recording
-	models   map[string]*modelCall // by the names that the worker gave them
-	answered *nats.Msg             // the result, which waits for the verdict
+	answers  session.Models            // of the case's model; nil if the worker replays a recording
+	models   map[string]*modelCall     // by the names that the worker gave them
+	answered *nats.Msg                 // the result, which waits for the verdict
 
 	result chan *harness.DriveResult // of one
 	lost   chan struct{}
@@ -285,7 +286,7 @@ func (k *claim) Drive(ctx context.Context, h harness.Handout) (*harness.DriveRes
 	}
 	defer k.waitForCalls()
 	c.mu.Lock()
-	k.blobs, k.live, k.heard, k.handout = blobs, h.Live, c.crew.Now(), data
+	k.blobs, k.answers, k.heard, k.handout = blobs, answering(h), c.crew.Now(), data
 	asked := k.asked
 	c.mu.Unlock()
 	if err := asked.Respond(data); err != nil {
@@ -313,12 +314,19 @@ func (k *claim) waitForCalls() {
 	k.calls.Wait()
 }
 
+// answering says who answers the model calls that a worker asks for.
+func answering(h harness.Handout) session.Models {
+	if h.Live != nil {
+		return h.Live
+	}
+	return h.Authored
+}
+
 // handout is what a worker is shown of a case: what an agent needs, and nothing that
 // says what a right answer is.
 func (c *Coordinator) handout(k *claim, h harness.Handout) (*fleet.Handout, map[digest.Content][]byte, error) {
 	out := &fleet.Handout{Fleet: c.id, Ticket: k.offer.ticket, Worker: k.worker.Key, Attempt: h.Attempt, CaseID: h.Case.ID, Repeat: h.Repeat, Execution: h.Execution,
-		HeldOut: h.Case.HeldOut, Tested: h.Case.Scenario.Test != nil, Scenario: h.Case.Scenario}
-	out.Scenario.Test = nil // its command and the names of tests say what a right answer is
+		HeldOut: h.Case.HeldOut, Tested: h.Case.Scenario.Test != nil, Scenario: fleet.BriefOf(&h.Case.Scenario), Authored: h.Authored != nil}
 	blobs := map[digest.Content][]byte{}
 	file := func(path string, data []byte) fleet.File {
 		d := digest.ContentOf(data)
@@ -335,7 +343,11 @@ func (c *Coordinator) handout(k *claim, h harness.Handout) (*fleet.Handout, map[
 		if err != nil {
 			return nil, nil, err
 		}
-		if data, err = cassette.WithoutJudge(data); err != nil {
+		whole, err := cassette.Parse(data, cassette.Limits{})
+		if err == nil {
+			data, err = whole.For(cassette.ForAgent).Marshal()
+		}
+		if err != nil {
 			return nil, nil, fmt.Errorf("case %s: its cassette: %w", h.Case.ID, err)
 		}
 		if data != nil {
@@ -485,7 +497,7 @@ func (k *claim) addPart(name digest.Content, data []byte, last bool) (why string
 // free forgets what came for a case. Mu is held.
 func (k *claim) free() {
 	k.worker.held -= k.bytes
-	k.bytes, k.blobs, k.pieces, k.parts, k.live, k.models, k.handout = 0, nil, nil, nil, nil, nil, nil
+	k.bytes, k.blobs, k.pieces, k.parts, k.answers, k.models, k.handout = 0, nil, nil, nil, nil, nil, nil
 }
 
 // takeResult takes what a worker brings back.
@@ -716,8 +728,9 @@ func (c *Coordinator) quarantine(w *worker, why string) {
 	c.note(w, "fleet.worker.quarantined", evidence.Warn, fmt.Sprintf("worker %s: %s", w.Key, why), "")
 }
 
-// callModel makes a model call of a live case for the worker that has it. The
-// coordinator alone has the keys of providers, the journal and the budget.
+// callModel makes a model call for the worker that has the case. The coordinator alone
+// has the keys of providers, the journal and the budget, and the replies that a case
+// wrote for its model.
 func (c *Coordinator) callModel(m *nats.Msg, w *worker) {
 	var call fleet.ModelCall
 	err := canon.Unmarshal(m.Data, &call)
@@ -731,10 +744,10 @@ func (c *Coordinator) callModel(m *nats.Msg, w *worker) {
 	c.mu.Lock()
 	k, why := c.claimOf(call.Ticket, w)
 	var made *modelCall
-	var live harness.Recording
-	if err == nil && k != nil && !k.over && k.answered == nil && k.live != nil && len(k.models) < maxCalls {
+	var answers session.Models
+	if err == nil && k != nil && !k.over && k.answered == nil && k.answers != nil && len(k.models) < maxCalls {
 		if made = k.models[call.Call]; made == nil {
-			live = k.live
+			answers = k.answers
 			k.models[call.Call] = &modelCall{asked: m}
 			k.calls.Add(1)
 			defer k.calls.Done()
@@ -746,8 +759,8 @@ func (c *Coordinator) callModel(m *nats.Msg, w *worker) {
 	switch {
 	case made != nil:
 		c.repeat(made)
-	case live != nil:
-		c.answerCall(k, call, live)
+	case answers != nil:
+		c.answerCall(k, call, answers)
 	default:
 		if why == "foreign" || err != nil {
 			c.quarantine(w, "it asked for a model call of a case that it does not have")
@@ -757,8 +770,11 @@ func (c *Coordinator) callModel(m *nats.Msg, w *worker) {
 }
 
 // answerCall asks the model, and gives the answer to whoever asked last.
-func (c *Coordinator) answerCall(k *claim, call fleet.ModelCall, live harness.Recording) {
-	it, err := live.Call(k.calling, wire.API(call.API), []byte(call.Body), nil)
+func (c *Coordinator) answerCall(k *claim, call fleet.ModelCall, answers session.Models) {
+	if m, ok := answers.(session.TurnAware); ok {
+		m.AtTurn(call.Turn)
+	}
+	it, err := answers.Call(k.calling, wire.API(call.API), []byte(call.Body), nil)
 	reply := fleet.ModelReply{Interaction: it}
 	if err != nil {
 		r := refusal.Of(err)

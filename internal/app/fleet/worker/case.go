@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -21,6 +22,7 @@ import (
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/harness"
 	"tallystick/internal/run/scenario"
+	"tallystick/internal/run/session"
 	"tallystick/internal/run/wire"
 )
 
@@ -98,7 +100,7 @@ func (s *shift) claim(ctx context.Context, t bus.Taken) (*fleet.Handout, error) 
 
 // drive takes the agent through a case.
 func (s *shift) drive(ctx context.Context, h *fleet.Handout) (*harness.DriveResult, error) {
-	c := &scenario.Task{ID: h.CaseID, HeldOut: h.HeldOut, Scenario: h.Scenario}
+	c := &scenario.Task{ID: h.CaseID, HeldOut: h.HeldOut, Scenario: h.Scenario.Scenario()}
 	if err := c.Scenario.Validate(); err != nil {
 		return nil, err
 	}
@@ -117,7 +119,11 @@ func (s *shift) drive(ctx context.Context, h *fleet.Handout) (*harness.DriveResu
 		c.Cassette = bench.CassetteOf(data)
 	}
 	ctx = context.WithValue(ctx, ticketKey{}, h.Ticket)
-	return s.driver.Drive(ctx, c, harness.Job{Attempt: h.Attempt, Case: h.CaseID, Repeat: h.Repeat, Execution: h.Execution}, h.Tested)
+	job := harness.Job{Attempt: h.Attempt, Case: h.CaseID, Repeat: h.Repeat, Execution: h.Execution}
+	if h.Authored {
+		job.Authored = &authored{live: live{s}}
+	}
+	return s.driver.Drive(ctx, c, job, h.Tested)
 }
 
 // ticketKey finds the ticket of a case in the context of its model calls.
@@ -222,10 +228,30 @@ func (l *live) Redactor() *cassette.Redactor { return nil }
 // Cassette is not made here. The coordinator has the recording.
 func (l *live) Cassette() ([]byte, error) { return nil, errors.New("a worker has no recording") }
 
+// authored has the coordinator answer from the replies that the case has for its
+// model. They do not come here.
+type authored struct {
+	live
+	turn atomic.Int64
+}
+
+// AtTurn says which turn the session is in.
+func (a *authored) AtTurn(turn int) { a.turn.Store(int64(turn)) }
+
+// Call asks the coordinator for the reply.
+func (a *authored) Call(ctx context.Context, api wire.API, body []byte, onChunk func(string) error) (*cassette.Interaction, error) {
+	return a.ask(ctx, fleet.ModelCall{API: string(api), Body: string(body), Turn: int(a.turn.Load())}, onChunk)
+}
+
 // Call asks the coordinator to make a model call.
 func (l *live) Call(ctx context.Context, api wire.API, body []byte, onChunk func(string) error) (*cassette.Interaction, error) {
+	return l.ask(ctx, fleet.ModelCall{API: string(api), Body: string(body)}, onChunk)
+}
+
+func (l *live) ask(ctx context.Context, call fleet.ModelCall, onChunk func(string) error) (*cassette.Interaction, error) {
 	ticket, _ := ctx.Value(ticketKey{}).(string)
-	ask, err := canon.Marshal(&fleet.ModelCall{Fleet: l.s.welcome.Fleet, Ticket: ticket, Call: rand.Text(), API: string(api), Body: string(body)})
+	call.Fleet, call.Ticket, call.Call = l.s.welcome.Fleet, ticket, rand.Text()
+	ask, err := canon.Marshal(&call)
 	if err != nil {
 		return nil, err
 	}
@@ -241,14 +267,7 @@ func (l *live) Call(ctx context.Context, api wire.API, body []byte, onChunk func
 	if it == nil || it.Model == nil {
 		return nil, refusal.Newf(reply.Name, "%s", reply.Error).WithHint("%s", reply.Hint)
 	}
-	if onChunk != nil {
-		for _, chunk := range it.Model.Response.Stream {
-			if err := onChunk(chunk); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return it, nil
+	return it, session.GiveChunks(it, onChunk)
 }
 
 func (s *shift) modelReply(ctx context.Context, ticket string, data []byte) (*fleet.ModelReply, error) {
