@@ -226,7 +226,7 @@ func hostOf(r *http.Request) string {
 // visible makes a text of the agent fit for an event: without keys, in UTF-8,
 // and not longer than most bytes. Keys go first: half of one has no shape.
 func (g *Gateway) visible(s string, most int) string {
-	s, _ = g.redactor.Text(strings.ToValidUTF8(s, "\uFFFD"))
+	s = g.cfg.Session.Safe(strings.ToValidUTF8(s, "\uFFFD"))
 	if len(s) <= most {
 		return s
 	}

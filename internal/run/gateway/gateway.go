@@ -28,7 +28,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -44,7 +43,6 @@ import (
 
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
-	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/session"
 	"tallystick/internal/run/trajectory"
 	"tallystick/internal/run/wire"
@@ -100,9 +98,7 @@ type Config struct {
 // A Gateway is an http.Handler for one case.
 type Gateway struct {
 	cfg      Config
-	redactor *cassette.Redactor
 	tokenSum [sha256.Size]byte
-	marker   string // stands for the token in what goes on
 
 	// ctx bounds model and tool calls. It is not that of the request: an agent
 	// that hangs up does not undo its call, and a recording must be whole.
@@ -128,31 +124,21 @@ func New(ctx context.Context, cfg Config) (*Gateway, error) {
 	if len(cfg.Token) < 16 || strings.ContainsFunc(cfg.Token, notVisible) {
 		return nil, fmt.Errorf("making a gateway: the token has %d bytes, expected 16 or more visible ASCII characters", len(cfg.Token))
 	}
-	redactor, err := cassette.NewRedactor(cfg.Token)
-	if err != nil {
+	// The session takes the token out of what goes on and of what is recorded.
+	if err := cfg.Session.Hide(cfg.Token); err != nil {
 		return nil, fmt.Errorf("making a gateway: %w", err)
 	}
 	if cfg.MaxBodyBytes == 0 {
 		cfg.MaxBodyBytes = defaultBodyBytes
 	}
 	cfg.Models = slices.Sorted(slices.Values(cfg.Models))
-	g := &Gateway{cfg: cfg, redactor: redactor, tokenSum: sha256.Sum256([]byte(cfg.Token)), marker: markerFor(cfg.Token),
+	g := &Gateway{cfg: cfg, tokenSum: sha256.Sum256([]byte(cfg.Token)),
 		slots: make(chan struct{}, maxAtOnce), large: make(chan struct{}, 1), peers: map[string]string{}}
 	g.ctx, g.cancel = context.WithCancel(ctx)
 	return g, nil
 }
 
 func notVisible(r rune) bool { return r <= ' ' || r > '~' }
-
-// markerFor is what a session's redactor makes of the token, so that it does
-// not matter for the match key of a request which of the two took it out.
-func markerFor(token string) string {
-	var byShape *cassette.Redactor
-	if marked, n := byShape.Text(token); n == 1 && strings.HasPrefix(marked, "[redacted:") && strings.HasSuffix(marked, "]") {
-		return marked
-	}
-	return "[redacted:literal]"
-}
 
 // Server returns an HTTP server for g with time and size limits. It does not
 // listen yet.
@@ -293,10 +279,4 @@ func (g *Gateway) countRefused() bool {
 		return false
 	}
 	return true
-}
-
-// hide takes the token out of what goes on to a model or a tool. It is another
-// one in every run, so it would also make recordings miss.
-func (g *Gateway) hide(body []byte) []byte {
-	return bytes.ReplaceAll(body, []byte(g.cfg.Token), []byte(g.marker))
 }

@@ -16,6 +16,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -41,11 +42,11 @@ type Models interface {
 	Call(ctx context.Context, api wire.API, body []byte, onChunk func(string) error) (*cassette.Interaction, error)
 }
 
-// A ToolBox executes tools: [tools.State], or one that records.
 // A TurnAware is a Models whose answers may depend on the turn of the session,
 // which it is told before each call.
 type TurnAware interface{ AtTurn(turn int) }
 
+// A ToolBox executes tools: [tools.State], or one that records.
 type ToolBox interface {
 	Call(ctx context.Context, name string, args []byte) (tools.Result, error)
 	Definitions() []tools.Definition
@@ -113,6 +114,7 @@ type Session struct {
 	stop     *Stop
 	ended    bool
 	redactor *cassette.Redactor // the config's, and secrets of this case
+	hides    bool               // it knows a secret of this case
 	contents map[digest.Content][]byte
 	kept     int64 // bytes of evidence, as [Limits] count them
 	read     int64 // bytes of the agent's requests
@@ -223,6 +225,10 @@ func (s *Session) event(p trajectory.Payload) error {
 	if _, ok := p.(*trajectory.TurnStarted); ok {
 		turn++
 	}
+	p, err := s.clean(p)
+	if err != nil {
+		return s.unwritable(err)
+	}
 	if err := s.affords(p); err != nil {
 		return err
 	}
@@ -239,6 +245,33 @@ func (s *Session) event(p trajectory.Payload) error {
 		return s.halt(Broken, refusal.WriteFailed, fmt.Errorf("writing the trajectory: %w", err))
 	}
 	return nil
+}
+
+// clean is the last look before an event is written: whatever member of it holds a
+// secret that was made known, in whatever spelling, has a marker there. Texts of
+// which an event has a digest were cleaned before they were hashed.
+func (s *Session) clean(p trajectory.Payload) (trajectory.Payload, error) {
+	if !s.hides {
+		return p, nil
+	}
+	data, err := canon.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	cleaned, err := s.redactor.Outgoing(data)
+	if err != nil || bytes.Equal(cleaned, data) {
+		return p, err
+	}
+	clean := trajectory.NewPayload(p.Type())
+	return clean, canon.Unmarshal(cleaned, clean)
+}
+
+// outgoing takes the secrets of this case out of what goes on to a model or a tool.
+func (s *Session) outgoing(data []byte) ([]byte, error) {
+	s.mu.Lock()
+	r := s.redactor
+	s.mu.Unlock()
+	return r.Outgoing(data)
 }
 
 // content stands for a text in an event and keeps the whole of it, without its
@@ -400,6 +433,11 @@ func (s *Session) Model(ctx context.Context, api wire.API, body []byte, onChunk 
 	if err := s.reads(len(body)); err != nil {
 		return nil, err
 	}
+	// Before the key is computed: a secret of this case is another one in every run.
+	body, err := s.outgoing(body)
+	if err != nil {
+		return nil, err
+	}
 	request, err := cassette.ModelRequest(api, body, s.cfg.Redactor)
 	if err == nil && request.Model == "" {
 		err = refusal.Newf(refusal.Malformed, "the request to %s names no model", api)
@@ -445,6 +483,9 @@ func (s *Session) answer(ctx context.Context, api wire.API, body []byte, request
 	if r, ok := s.cfg.Models.(*Replay); ok {
 		return r.next(request, onChunk)
 	}
+	if m, ok := s.cfg.Models.(TurnAware); ok {
+		m.AtTurn(s.turn)
+	}
 	if script, ok := s.cfg.Models.(*Script); ok {
 		return script.next(api, request, body, onChunk)
 	}
@@ -482,9 +523,6 @@ func (s *Session) modelDone(id string, it *cassette.Interaction) error {
 		s.counts.Unpriced++
 	}
 	text, finish := replyText(m)
-	if m, ok := s.cfg.Models.(TurnAware); ok {
-		m.AtTurn(s.turn)
-	}
 	done := &trajectory.ModelCallCompleted{Call: id, CostMicroUSD: cost, FinishReason: finish, LatencyMS: it.LatencyMS,
 		Output: s.content(text, trajectory.ResultHead), Source: s.cfg.Source, TokensIn: m.Usage.In(), TokensOut: m.Usage.OutputTokens}
 	if m.Response.Status >= 400 {
@@ -561,9 +599,12 @@ func (s *Session) named(name string) string { return cutText(s.safe(name), 200) 
 func (s *Session) Hide(secret string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.hides && s.redactor.Knows(secret) {
+		return nil
+	}
 	r, err := s.redactor.With(secret)
 	if err == nil {
-		s.redactor = r
+		s.redactor, s.hides = r, true
 	}
 	return err
 }

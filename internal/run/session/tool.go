@@ -45,6 +45,9 @@ func (s *Session) Tool(ctx context.Context, c ToolCall) (ToolReply, error) {
 	if err := s.checkLimits(); err != nil {
 		return ToolReply{}, err
 	}
+	if err := s.cleanCall(&c); err != nil {
+		return ToolReply{}, err
+	}
 	id := s.nextCall()
 	args, whole := s.args(c.Args)
 	if len(whole) <= keptIfDenied {
@@ -72,6 +75,20 @@ func (s *Session) Tool(ctx context.Context, c ToolCall) (ToolReply, error) {
 	}
 	s.keepArgs(whole)
 	return s.execute(ctx, call, c, args, before)
+}
+
+// cleanCall takes the secrets of this case out of a call, before anybody is asked
+// about it.
+func (s *Session) cleanCall(c *ToolCall) (err error) {
+	for _, text := range []*string{&c.Name, &c.ID} {
+		clean, err := s.redactor.Outgoing([]byte(*text))
+		if err != nil {
+			return err
+		}
+		*text = string(clean)
+	}
+	c.Args, err = s.redactor.Outgoing(c.Args)
+	return err
 }
 
 // keptIfDenied bounds the arguments that are kept whole of a call that is not
