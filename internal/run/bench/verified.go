@@ -7,6 +7,7 @@ import (
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/seal"
 )
 
 // Class is the name of the class.
@@ -85,6 +86,15 @@ func (v *Verified) ImageKind() string {
 		return ""
 	}
 	return v.pins.pins.ImageKinds[PinnedImage]
+}
+
+// Standing is the level in words: whether people vouch for the class, and whether they
+// are people.
+func (v *Verified) Standing() string {
+	if slices.ContainsFunc(v.Signers(), seal.IsExample) {
+		return v.Level() + " by example signers"
+	}
+	return v.Level()
 }
 
 // Signers names the people who signed the manifest; nobody for a scratch
