@@ -456,7 +456,7 @@ func readAnswer(folder, name string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", name)
 	}
-	f, err := root.Open(name)
+	f, err := store.OpenIn(root, name)
 	if err != nil {
 		return nil, err
 	}

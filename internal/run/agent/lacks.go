@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"tallystick/internal/record/store"
 	"tallystick/internal/run/sandbox"
 )
 
@@ -170,7 +171,7 @@ func (v view) link(inside, host string, hops int) string {
 // interpreter is about a file that asks for another one to run it: a script by
 // its first line, a program by its loader.
 func (v view) interpreter(inside, host string, hops int) string {
-	f, err := os.Open(host)
+	f, err := store.Open(host)
 	if err != nil || hops >= maxHops {
 		return ""
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/store"
 )
 
 // What is digested of a mount is bounded: an environment of Python fits, the
@@ -118,7 +119,7 @@ func digestEntry(h *digest.ContentHasher, name, rel string, d fs.DirEntry, left 
 	case !kind.IsRegular():
 		return fmt.Errorf("%s is neither a file nor a folder nor a link", rel)
 	}
-	f, err := os.Open(name)
+	f, err := store.Open(name)
 	if err != nil {
 		return err
 	}

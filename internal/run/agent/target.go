@@ -17,6 +17,7 @@ import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/store"
 	"tallystick/internal/record/strictyaml"
 	"tallystick/internal/run/bench"
 	"tallystick/internal/run/sandbox"
@@ -136,7 +137,7 @@ func (t *Target) open(root *os.Root) (err error) {
 }
 
 func readTarget(root *os.Root, file string) ([]byte, error) {
-	f, err := root.Open(file)
+	f, err := store.OpenIn(root, file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, unknownTarget(root, file)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/store"
 	"tallystick/internal/run/sandbox"
 )
 
@@ -163,7 +164,7 @@ func digestInstalled(dir string, folders []string) (digest.Content, error) {
 		case !d.Type().IsRegular():
 			return nil
 		}
-		data, err := os.ReadFile(name)
+		data, err := store.ReadFile(store.OS{}, name, maxInstalledBytes)
 		if err != nil {
 			return refusal.Newf(refusal.Unreadable, "%s: %w", name, refusal.WithoutPath(err))
 		}
@@ -220,7 +221,7 @@ func (v *venv) firstLine(name string) (line string, ok bool) {
 	if info, err := os.Lstat(file); v.made != "" && err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return "", true
 	}
-	data, err := os.Open(file)
+	data, err := store.Open(file)
 	if err != nil {
 		return "", false
 	}
