@@ -126,18 +126,20 @@ func (r Repository) name() string {
 // which those that may be anchors have so many bytes; of a larger one the files
 // that any ref, reflog or index has in a folder of anchors.
 const (
-	maxGitObjects = 50_000
-	maxGitBytes   = 128 << 20
-	maxGitBlobs   = 50_000
+	maxGitBytes = 128 << 20
+	maxGitBlobs = 50_000
 )
+
+// maxGitObjects is changed by tests only.
+var maxGitObjects = 50_000
 
 // anchorsPath is the folder of anchors in a workspace.
 const anchorsPath = "audit/anchors"
 
 // everywhere are the options of rev-list that begin at all that git remembers:
-// every ref (branches, tags, notes, the stash, remotes), HEAD and index of every
-// working tree, every reflog.
-var everywhere = []string{"--all", "--reflog", "--indexed-objects"}
+// every ref (branches, tags, notes, the stash, remotes), the HEAD of every working
+// tree, every reflog.
+var everywhere = []string{"--all", "--reflog"}
 
 // anchors reads every anchor of an origin that the repository holds, whatever ref
 // leads to it, and if the repository is not large, also where none does any more.
@@ -151,17 +153,19 @@ func (r Repository) anchors(ctx context.Context, origin string) (found []gitAnch
 	if err != nil {
 		return nil, append(lacks, "its objects could not be listed: "+err.Error())
 	}
-	var limit []string
-	if !whole {
-		limit = []string{"--full-history", "--"}
+	if whole {
+		// Only the answer counts: that nothing is missing.
+		_, err = r.run(ctx, nil, append([]string{"rev-list", "--objects", "--quiet", "--indexed-objects"}, everywhere...)...)
+	} else {
+		blobs, err = r.committed(ctx, everywhere...)
+		if err == nil {
+			var staged []string
+			staged, err = r.staged(ctx)
+			blobs = append(blobs, staged...)
+		}
 	}
-	// Of a small repository only the answer counts: that nothing is missing.
-	listed, err := r.revList(ctx, append(append([]string{"--objects"}, everywhere...), limit...)...)
 	if err != nil {
 		lacks = append(lacks, "objects are missing or cannot be read: "+err.Error())
-	}
-	if !whole {
-		blobs = inAnchorsFolder(listed)
 	}
 	if len(blobs) > maxGitBlobs {
 		lacks = append(lacks, fmt.Sprintf("it holds %d files that may be anchors, of which %d were read", len(blobs), maxGitBlobs))
@@ -181,14 +185,49 @@ func (r Repository) anchors(ctx context.Context, origin string) (found []gitAnch
 	return found, lacks
 }
 
-// revList runs rev-list; if its last argument is "--", over the folders of anchors,
-// wherever in the repository they are or were.
-func (r Repository) revList(ctx context.Context, args ...string) ([]byte, error) {
-	args = append([]string{"rev-list"}, args...)
-	if args[len(args)-1] == "--" {
-		args = append(args, ":(top,glob)**/"+anchorsPath+"/*.json")
+// anchorFiles are the files in folders of anchors, wherever in the repository they
+// are or were: a workspace may have moved.
+const anchorFiles = ":(top,glob)**/" + anchorsPath + "/*.json"
+
+// committed are the files in folders of anchors that a commit brought, changed or
+// took away, from the given beginnings on.
+func (r Repository) committed(ctx context.Context, from ...string) ([]string, error) {
+	commits, err := r.run(ctx, nil, append(append([]string{"rev-list", "--full-history"}, from...), "--", anchorFiles)...)
+	if err != nil || len(commits) == 0 {
+		return nil, err
 	}
-	return r.run(ctx, nil, args...)
+	changes, err := r.run(ctx, commits, "diff-tree", "--stdin", "-r", "-m", "--root", "--no-commit-id", "--no-renames", "--", anchorFiles)
+	seen := make(map[string]bool)
+	var blobs []string
+	for line := range strings.Lines(string(changes)) {
+		// :100644 100644 OLD NEW M, a tab, and the path
+		fields := strings.Fields(line)
+		if len(fields) < 5 {
+			continue
+		}
+		for _, id := range fields[2:4] {
+			if strings.Trim(id, "0") != "" && !seen[id] {
+				seen[id] = true
+				blobs = append(blobs, id)
+			}
+		}
+	}
+	return blobs, err
+}
+
+// staged are the files in folders of anchors that the index has.
+func (r Repository) staged(ctx context.Context) ([]string, error) {
+	if r.gitDir != "" {
+		return nil, nil
+	}
+	listed, err := r.run(ctx, nil, "ls-files", "--stage", "--", anchorFiles)
+	var blobs []string
+	for line := range strings.Lines(string(listed)) {
+		if fields := strings.Fields(line); len(fields) > 3 {
+			blobs = append(blobs, fields[1])
+		}
+	}
+	return blobs, err
 }
 
 // reachable are the files in folders of anchors that the commits lead to.
@@ -196,9 +235,9 @@ func (r Repository) reachable(ctx context.Context, commits ...string) (map[strin
 	if len(commits) == 0 {
 		return nil, nil
 	}
-	listed, err := r.revList(ctx, append(append([]string{"--objects", "--full-history"}, commits...), "--")...)
+	blobs, err := r.committed(ctx, commits...)
 	found := make(map[string]bool)
-	for _, id := range inAnchorsFolder(listed) {
+	for _, id := range blobs {
 		found[id] = true
 	}
 	return found, err
@@ -267,18 +306,6 @@ func (r Repository) smallBlobs(ctx context.Context) (blobs []string, whole bool,
 
 // minAnchorBytes is less than two digests and two signatures have.
 const minAnchorBytes = 300
-
-// inAnchorsFolder picks the files out of what rev-list printed.
-func inAnchorsFolder(listed []byte) []string {
-	var blobs []string
-	for line := range strings.Lines(string(listed)) {
-		id, name, named := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		if named && strings.HasSuffix(name, ".json") && strings.Contains("/"+name, "/"+anchorsPath+"/") {
-			blobs = append(blobs, id)
-		}
-	}
-	return blobs
-}
 
 // parseAnchors reads what "git cat-file --batch" prints, and counts what is
 // missing. What is not an anchor of the origin is somebody else's file.
