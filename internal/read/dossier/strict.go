@@ -14,6 +14,7 @@ import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/mirror"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/sequencer"
 	"tallystick/internal/record/store"
@@ -32,6 +33,8 @@ type LedgerReport struct {
 	Problems []ledger.Problem `json:"problems"`
 	Origin   string           `json:"origin"`
 	Notes    []string         `json:"notes"`
+	// Store is the ledger's store held against the folder, if that was asked for.
+	Store *mirror.Comparison `json:"store,omitempty"`
 }
 
 // LedgerOptions say how to verify a ledger.
@@ -41,6 +44,23 @@ type LedgerOptions struct {
 	// Covers reports whether an entry lies in the window in which gaps are
 	// looked for.
 	Covers func(index int64, at evidence.Time) bool
+}
+
+// CompareStore compares the folder, as it is, with the store that the settings name.
+func (p *Place) CompareStore(ctx context.Context) (*mirror.Comparison, error) {
+	link, err := p.Link()
+	if err != nil {
+		return nil, err
+	}
+	m, err := link.Mirror()
+	if err != nil {
+		return nil, err
+	}
+	if m == nil {
+		return nil, refusal.Newf(refusal.Usage, "the ledger is in the folder %s; tally.yaml names no store to compare it with", p.LedgerDir()).
+			WithHint(`"tally ledger move s3://…" puts it into one`)
+	}
+	return m.Compare(ctx)
 }
 
 // Report verifies chain, tree, seals, anchors, tiles and memory. Problems beside
