@@ -1,6 +1,7 @@
 package ceremony
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -24,6 +25,15 @@ type DigestOptions struct {
 	// Witnesses the witnesses and the quorum of tally.yaml. New pins always name
 	// the ledger.
 	Ledger, Witnesses bool
+	// Every and Remotes say how often anchors are due and where the repository is
+	// pushed to; empty changes nothing.
+	Every   string
+	Remotes []string
+}
+
+// pinsMore reports whether something is to be pinned besides the class.
+func (o DigestOptions) pinsMore() bool {
+	return o.CI != "" || o.Image != "" || o.Ledger || o.Witnesses || o.Every != "" || len(o.Remotes) > 0
 }
 
 // A Digested is what came of it.
@@ -48,9 +58,9 @@ func Digest(c *dossier.Corpus, o DigestOptions) (*Digested, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.Registration.Trust == bench.Scratch && (o.CI != "" || o.Image != "" || o.Ledger || o.Witnesses) {
+	if d.Registration.Trust == bench.Scratch && o.pinsMore() {
 		return nil, refusal.Newf(refusal.Usage, "class %s is a scratch class: nothing is pinned for it", o.Class).
-			WithHint("give --ci, --image, --pin-ledger and --pin-witnesses with a signed class; the pins are for all of them")
+			WithHint("give --ci, --image and what else is pinned with a signed class; the pins are for all of them")
 	}
 	if o.CI != "" {
 		if o.CI, err = c.Inside(o.CI); err != nil {
@@ -278,6 +288,18 @@ func pinClass(c *dossier.Corpus, o DigestOptions) (changed bool, err error) {
 func pinLedger(c *dossier.Corpus, pins *bench.Pins, o DigestOptions) error {
 	if o.Ledger {
 		if err := c.PinThisLedger(pins); err != nil {
+			return err
+		}
+	}
+	if o.Every != "" || len(o.Remotes) > 0 {
+		if pins.Anchors == nil {
+			pins.Anchors = &bench.AnchorPins{}
+		}
+		pins.Anchors.Every = cmp.Or(o.Every, pins.Anchors.Every)
+		if len(o.Remotes) > 0 {
+			pins.Anchors.Remotes = o.Remotes
+		}
+		if err := pins.Anchors.Check(); err != nil {
 			return err
 		}
 	}

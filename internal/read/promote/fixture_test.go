@@ -222,6 +222,7 @@ type book struct {
 	missing map[digest.Content]bool  // evidence that is gone
 	anchors []dossier.CosignedAnchor // in place of those on disk, if set
 	noAnch  bool
+	outside []evidence.Outside // who has seen the history; nil means that a witness has seen what is anchored
 	asked   time.Time
 
 	ends    map[string][2]digest.ID // heads of registration and end, by attempt
@@ -460,6 +461,11 @@ func (k *book) recommendAsIs() *Recommendation {
 	k.must(err)
 	if !k.noTapes {
 		in.History.Tapes = append(in.History.Tapes, TapesOf(k.bench)...)
+	}
+	if in.Outside = k.outside; in.Outside == nil && len(in.Anchors) > 0 {
+		for _, a := range in.Anchors {
+			in.Outside = append(in.Outside, evidence.Outside{Kind: evidence.OutsideWitness, By: "witness.example", Size: a.Size})
+		}
 	}
 	rec, err := Recommend(in)
 	k.must(err)

@@ -18,7 +18,7 @@ import (
 // Rules is the version of the rule book, docs/formats/promotion.md. Each change
 // of what is recommended, or of the words it is given in, is a new one: a
 // recommendation is counted again only by the rules that it was made by.
-const Rules = 3
+const Rules = 4
 
 // None is what is recommended when the evidence does not carry the lowest tier.
 const None bench.Tier = "none"
@@ -67,7 +67,7 @@ func Recommend(in Input) (*Recommendation, error) {
 	}
 	samples := r.samples()
 	rec := &Recommendation{
-		Recommendation: evidence.Recommendation{Class: in.Bench.Class(), CurrentTier: string(r.reg.CurrentTier), RequiresHumanApproval: true, Rules: Rules, WindowDays: r.days},
+		Recommendation: evidence.Recommendation{Class: in.Bench.Class(), CurrentTier: string(r.reg.CurrentTier), RequiresHumanApproval: true, Rules: Rules, WindowDays: r.days, Outside: in.Outside},
 		BenchDigest:    in.Bench.Digest(), Target: r.target, Since: evidence.At(r.begin), Cases: len(samples), Attempts: []string{}, Unmet: []string{}, Notes: []string{},
 	}
 	if r.digest != (digest.Content{}) {
@@ -78,7 +78,7 @@ func Recommend(in Input) (*Recommendation, error) {
 	}
 	r.measure(rec, samples)
 	r.highestTier(rec, samples)
-	rec.Notes = append(rec.Notes, r.windowNote())
+	rec.Notes = append(rec.Notes, r.windowNote(), r.outsideNote())
 	rec.Notes = append(rec.Notes, r.notes(asked(rec), samples)...)
 	rec.Evidence = r.entries(samples)
 	if rec.Rationale = slices.Concat(rec.Unmet, rec.Notes); len(rec.Unmet) == 0 {
@@ -135,6 +135,9 @@ func (r *review) unmet(rec *Recommendation, tier bench.Tier) []string {
 	unmet = append(unmet, r.anchorProblems()...)
 	if tier != bench.Bronze {
 		unmet = append(unmet, r.reproductionProblems()...)
+	}
+	if rank(tier) > rank(bench.Silver) {
+		unmet = append(unmet, r.outsideProblems(tier)...)
 	}
 	return unmet
 }
@@ -221,6 +224,48 @@ func (r *review) anchorProblems() []string {
 		}
 	}
 	return problems
+}
+
+// unseen is what is said of a history that only its operator's machine knows. Who
+// keeps it alone can leave out what went wrong and begin again from before.
+const unseen = "no one outside this machine has seen this history"
+
+// outsideProblems asks that somebody else remembers what is under review.
+func (r *review) outsideProblems(tier bench.Tier) []string {
+	seen := r.seenOutside()
+	if seen.Size == 0 {
+		return []string{fmt.Sprintf("%s: %s needs a witness, or an anchor that git has from a remote, that two people signed for in %s", unseen, tier, bench.PinsFile)}
+	}
+	var problems []string
+	for _, a := range r.attempts {
+		if a.Finished != nil && a.Finished.Index >= seen.Size {
+			problems = append(problems, fmt.Sprintf("attempt %s: no one outside this machine has seen entry %d; %s %s has seen %d entries", a.ID, a.Finished.Index, seen.Kind, seen.By, seen.Size))
+		}
+	}
+	return problems
+}
+
+// seenOutside is who has seen the most.
+func (r *review) seenOutside() evidence.Outside {
+	var most evidence.Outside
+	for _, o := range r.in.Outside {
+		if o.Size > most.Size {
+			most = o
+		}
+	}
+	return most
+}
+
+// outsideNote tells who else has seen the history.
+func (r *review) outsideNote() string {
+	switch seen := r.seenOutside(); {
+	case seen.Size == 0:
+		return unseen
+	case seen.Kind == evidence.OutsideGit:
+		return fmt.Sprintf("as this clone has it, %d entries of the history are in git at %s: look there before you approve", seen.Size, seen.By)
+	default:
+		return fmt.Sprintf("witness %s has seen %d entries of the history", seen.By, seen.Size)
+	}
 }
 
 // regressed lists the cases that the newest finished attempt under review did

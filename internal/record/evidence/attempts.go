@@ -156,6 +156,16 @@ type CaseStarted struct {
 	Execution int    `json:"execution"`        // from 1, how often this repetition was started
 	Repeat    int    `json:"repeat"`           // from 1, which repetition of the case
 	Worker    string `json:"worker,omitempty"` // fingerprint of the key of the worker of a fleet that took it
+	// Events is the list of boundaries that the attempt had crossed by then, so that
+	// also a list that a kill left without an end cannot be changed.
+	Events *EventList `json:"events,omitempty"`
+}
+
+// An EventList is the beginning of an attempt's list of events: so many lines, and
+// the digest of their bytes.
+type EventList struct {
+	Count  int64          `json:"count"`
+	Digest digest.Content `json:"digest"`
 }
 
 // Kind is case.started.
@@ -270,9 +280,11 @@ type AttemptFinished struct {
 	FailureModes    []string         `json:"failure_modes"`
 	// Events is the digest of the list of boundaries that were crossed, which
 	// lies in the evidence.
-	Events       *digest.Content `json:"events,omitempty"`
-	RuntimeMS    int64           `json:"runtime_ms"`
-	CostMicroUSD int64           `json:"cost_microdollars"`
+	Events *digest.Content `json:"events,omitempty"`
+	// EventCount is how many lines that list has.
+	EventCount   int64 `json:"event_count,omitempty"`
+	RuntimeMS    int64 `json:"runtime_ms"`
+	CostMicroUSD int64 `json:"cost_microdollars"`
 	// Paid is what the attempt cost whether it was scored or not, the judge
 	// included; nil if nothing was live.
 	Paid *Paid `json:"paid,omitempty"`
@@ -400,9 +412,28 @@ type Recommendation struct {
 	Evidence              []int64  `json:"evidence"`
 	Rationale             []string `json:"rationale"`
 	RequiresHumanApproval bool     `json:"requires_human_approval"` // always: a recommendation is never an action
-	Rules                 int      `json:"rules"`                   // version of the rule book it was made by
-	WindowDays            int      `json:"window_days"`             // how far back the evidence reached
+	// Outside is who else than this machine had seen the history, and how much of
+	// it. It is written down because nothing in the ledger tells it later.
+	Outside    []Outside `json:"outside,omitempty"`
+	Rules      int       `json:"rules"`       // version of the rule book it was made by
+	WindowDays int       `json:"window_days"` // how far back the evidence reached
 }
+
+// An Outside is a memory of the ledger that its operator does not keep.
+type Outside struct {
+	Kind OutsideKind `json:"kind"`
+	By   string      `json:"by"`   // name of the witness, or address of the remote
+	Size int64       `json:"size"` // how many entries it has seen
+}
+
+// OutsideKind says what remembers.
+type OutsideKind string
+
+// The kinds.
+const (
+	OutsideWitness OutsideKind = "witness" // one that two people signed for cosigned it
+	OutsideGit     OutsideKind = "git"     // a remote that two people signed for has an anchor of it
+)
 
 // Kind is promotion.recommendation.emitted.
 func (*Recommendation) Kind() Kind { return RecommendationKind }

@@ -33,6 +33,8 @@ func (a *AttemptFinished) Validate() error {
 		return broken("attempt", "is empty")
 	case a.CostMicroUSD < 0:
 		return broken("cost_microdollars", "is %d, expected at least 0", a.CostMicroUSD)
+	case a.EventCount < 0:
+		return broken("event_count", "is %d, expected at least 1", a.EventCount)
 	}
 	for at, item := range a.FailureModes {
 		switch {
@@ -598,10 +600,24 @@ func (c *CaseStarted) Validate() error {
 		return broken("attempt", "is empty")
 	case c.CaseID == "":
 		return broken("case_id", "is empty")
+	}
+	if c.Events != nil {
+		if err := c.Events.validate(); err != nil {
+			return within("events", err)
+		}
+	}
+	switch {
 	case c.Execution < 1:
 		return broken("execution", "is %d, expected at least 1", c.Execution)
 	case c.Repeat < 1:
 		return broken("repeat", "is %d, expected at least 1", c.Repeat)
+	}
+	return nil
+}
+
+func (e *EventList) validate() error {
+	if e.Count < 1 {
+		return broken("count", "is %d, expected at least 1", e.Count)
 	}
 	return nil
 }
@@ -787,6 +803,15 @@ func (r *Recommendation) Validate() error {
 		return broken("class", "is empty")
 	case r.CurrentTier == "":
 		return broken("current_tier", "is empty")
+	case len(r.Outside) > 100:
+		return broken("outside", "has %d elements, expected at most 100", len(r.Outside))
+	}
+	for at := range r.Outside {
+		if err := r.Outside[at].validate(); err != nil {
+			return within("outside."+strconv.Itoa(at), err)
+		}
+	}
+	switch {
 	case r.RecommendedTier == "":
 		return broken("recommended_tier", "is empty")
 	case !r.RequiresHumanApproval:
@@ -795,6 +820,20 @@ func (r *Recommendation) Validate() error {
 		return broken("rules", "is %d, expected at least 1", r.Rules)
 	case r.WindowDays < 1:
 		return broken("window_days", "is %d, expected at least 1", r.WindowDays)
+	}
+	return nil
+}
+
+func (o *Outside) validate() error {
+	switch {
+	case o.By == "":
+		return broken("by", "is empty")
+	case len(o.By) > 2000:
+		return broken("by", "has %d bytes, expected at most 2000", len(o.By))
+	case o.Kind != "witness" && o.Kind != "git":
+		return broken("kind", "is %.80q, expected witness or git", o.Kind)
+	case o.Size < 1:
+		return broken("size", "is %d, expected at least 1", o.Size)
 	}
 	return nil
 }

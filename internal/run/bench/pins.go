@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/mod/sumdb/note"
 
@@ -37,6 +39,42 @@ type Pins struct {
 	// them are needed. Without any, those of tally.yaml do, which nobody signs.
 	Witnesses []string `json:"witnesses,omitempty"`
 	Quorum    *int     `json:"quorum,omitempty"` // absent is 1
+	// Anchors says what is expected of the anchors of the ledgers.
+	Anchors *AnchorPins `json:"anchors,omitempty"`
+}
+
+// AnchorPins is what two people expect of the anchors of a ledger.
+type AnchorPins struct {
+	// Every is how long at most there may be none: hours or days, as in 24h or 7d,
+	// or none, if they come with the work. Without it they are due every day as soon
+	// as one was published for its own sake.
+	Every string `json:"every,omitempty"`
+	// Remotes are the addresses to which the repository is pushed. An anchor that
+	// git has from one of them was seen by somebody else than the operator.
+	Remotes []string `json:"remotes,omitempty"`
+}
+
+// Check refuses what a pin of anchors cannot say.
+func (a *AnchorPins) Check() error {
+	if err := a.validate(); err != nil {
+		return refusal.Newf(refusal.Usage, "anchors: %w", err).WithHint("give --anchors-every hours or days, as in 24h or 7d, or none; and an address of git with --anchor-remote")
+	}
+	return nil
+}
+
+// Interval is how long at most there may be no anchor; 0 if none is due.
+func (a *AnchorPins) Interval() time.Duration {
+	if len(a.Every) < 2 {
+		return 0
+	}
+	n, err := strconv.Atoi(a.Every[:len(a.Every)-1])
+	switch {
+	case err != nil:
+		return 0
+	case a.Every[len(a.Every)-1] == 'd':
+		return time.Duration(n) * 24 * time.Hour
+	}
+	return time.Duration(n) * time.Hour
 }
 
 // A PinnedLedger is a ledger by its name and by how it begins.
@@ -136,6 +174,18 @@ func (p *Pins) formatLedgers(b *strings.Builder) {
 		fmt.Fprintf(b, "  - origin: %q\n", l.Origin)
 		if l.FirstEntry != nil {
 			fmt.Fprintf(b, "    first_entry: %q\n", l.FirstEntry)
+		}
+	}
+	if a := p.Anchors; a != nil {
+		b.WriteString("# How often an anchor is due, and where the repository is pushed to.\nanchors:\n")
+		if a.Every != "" {
+			fmt.Fprintf(b, "  every: %q\n", a.Every)
+		}
+		if len(a.Remotes) > 0 {
+			b.WriteString("  remotes:\n")
+		}
+		for _, url := range a.Remotes {
+			fmt.Fprintf(b, "    - %q\n", url)
 		}
 	}
 	if len(p.Witnesses) == 0 {

@@ -4,11 +4,14 @@ package bench
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/plain"
 )
+
+var anchorPinsEveryPattern = regexp.MustCompile(`^(?:none|[1-9][0-9]{0,3}h|[1-9][0-9]{0,2}d)$`)
 
 // validate says which rule of case is broken, or nil.
 func (c *Case) validate() error {
@@ -183,6 +186,11 @@ func (m *Manifest) validate() error {
 
 // validate says which rule of pins is broken, or nil.
 func (p *Pins) validate() error {
+	if p.Anchors != nil {
+		if err := p.Anchors.validate(); err != nil {
+			return within("anchors", err)
+		}
+	}
 	if p.CI != nil {
 		if err := p.CI.validate(); err != nil {
 			return within("ci", err)
@@ -240,6 +248,32 @@ func (p *Pins) validate() error {
 			return broken("witnesses."+strconv.Itoa(at), "is listed twice: %.80q", item)
 		}
 		seenWitnesses[item] = true
+	}
+	return nil
+}
+
+func (a *AnchorPins) validate() error {
+	switch {
+	case a.Every != "" && !anchorPinsEveryPattern.MatchString(a.Every):
+		return broken("every", "found %.80q, expected none|[1-9][0-9]{0,3}h|[1-9][0-9]{0,2}d", a.Every)
+	case len(a.Remotes) > 20:
+		return broken("remotes", "has %d elements, expected at most 20", len(a.Remotes))
+	}
+	seenRemotes := make(map[string]bool, len(a.Remotes))
+	for at, item := range a.Remotes {
+		switch {
+		case item == "":
+			return broken("remotes."+strconv.Itoa(at), "is empty")
+		case len(item) > 2000:
+			return broken("remotes."+strconv.Itoa(at), "has %d bytes, expected at most 2000", len(item))
+		}
+		if err := checkVisible(item); err != nil {
+			return within("remotes."+strconv.Itoa(at), err)
+		}
+		if seenRemotes[item] {
+			return broken("remotes."+strconv.Itoa(at), "is listed twice: %.80q", item)
+		}
+		seenRemotes[item] = true
 	}
 	return nil
 }

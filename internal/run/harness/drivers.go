@@ -356,8 +356,7 @@ func (a *attempt) runRemote(ctx context.Context, j job) error {
 		}
 		worker := claim.Worker()
 		if !j.resumed {
-			started := &evidence.CaseStarted{Attempt: a.id, CaseID: j.id, Repeat: j.repeat, Execution: j.execution, Worker: worker.Key}
-			if _, err := a.books.Ledger.AppendRecord(evidence.CaseStartedKind, started); err != nil {
+			if err := a.startCase(j, worker.Key); err != nil {
 				return err
 			}
 		}
@@ -388,8 +387,7 @@ func (a *attempt) runRemote(ctx context.Context, j job) error {
 // skipUnoffered passes over a case because the money is spent. No worker is needed for
 // that.
 func (a *attempt) skipUnoffered(ctx context.Context, j job, given Job) error {
-	started := &evidence.CaseStarted{Attempt: a.id, CaseID: j.id, Repeat: j.repeat, Execution: j.execution}
-	if _, err := a.books.Ledger.AppendRecord(evidence.CaseStartedKind, started); err != nil {
+	if err := a.startCase(j, ""); err != nil {
 		return err
 	}
 	g, err := a.worker.skip(j.index, given, a.cfg.Spec.MaxCostMicroUSD)

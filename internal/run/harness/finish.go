@@ -156,7 +156,7 @@ func (a *attempt) finish() error {
 		return err
 	}
 	f := &evidence.AttemptFinished{SchemaVersion: evidence.SchemaVersion, Attempt: a.id, Outcomes: s.Outcomes, MeanScore: s.MeanScore, FailureModes: s.FailureModes,
-		Events: &listed, RuntimeMS: max(0, now.Sub(a.started).Milliseconds()), CostMicroUSD: s.CostMicroUSD, Paid: s.Paid, Stopped: s.Stopped}
+		Events: &listed, EventCount: a.list.count, RuntimeMS: max(0, now.Sub(a.started).Milliseconds()), CostMicroUSD: s.CostMicroUSD, Paid: s.Paid, Stopped: s.Stopped}
 	if err := a.sets(f); err != nil {
 		return err
 	}

@@ -88,6 +88,7 @@ type attempt struct {
 	journal *store.Journal
 	listing sync.Mutex       // held by who adds to the journal or seals it
 	listed  bool             // the journal is in the evidence and gets nothing more
+	list    eventList        // what the journal holds, guarded by listing
 	paid    *journal.Journal // of paid calls; nil if nothing is live
 	spools  []*store.Journal
 
@@ -176,8 +177,7 @@ func (a *attempt) runOne(ctx context.Context, n int, j job) error {
 		return a.runRemote(ctx, j)
 	}
 	if !j.resumed {
-		started := &evidence.CaseStarted{Attempt: a.id, CaseID: j.id, Repeat: j.repeat, Execution: j.execution}
-		if _, err := a.books.Ledger.AppendRecord(evidence.CaseStartedKind, started); err != nil {
+		if err := a.startCase(j, ""); err != nil {
 			return err
 		}
 	}

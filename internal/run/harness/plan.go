@@ -483,7 +483,10 @@ func (a *attempt) open(part int, first ...[]byte) error {
 		return err
 	}
 	dir := filepath.Join(a.books.Runs, a.id)
-	if a.journal, err = store.OpenJournal(filepath.Join(dir, "events.jsonl")); err != nil {
+	if a.journal, err = store.OpenJournal(a.eventsFile()); err != nil {
+		return err
+	}
+	if err := a.readList(); err != nil {
 		return err
 	}
 	a.cfg.Crossed = a.crossed
