@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -52,6 +53,7 @@ type Supervisor struct {
 	Err error
 
 	execs int
+	links LinkCache
 }
 
 // Listen answers questions about the process pid, and those below it, until
@@ -81,7 +83,7 @@ func (s *Supervisor) answer(listener, pid int) {
 		return // the caller died meanwhile
 	}
 	r := reply{id: n.id, errno: -int32(unix.EPERM)}
-	if n.nr == unix.SYS_CLONE3 && s.Log.agent != nil {
+	if s.Log.agent != nil && (n.nr == unix.SYS_CLONE3 || FilesOf(int(n.nr)) != nil) {
 		r.errno = -int32(unix.ENOSYS) // what the C library understands
 	}
 	if s.decide(&n, pid) {
@@ -99,7 +101,8 @@ func (s *Supervisor) decide(n *notification, pid int) bool {
 		s.execs++
 		return s.begin(pid) == nil
 	}
-	opens := isOpen(uintptr(n.nr))
+	files := FilesOf(int(n.nr))
+	goesAhead := isOpen(uintptr(n.nr)) || files != nil && s.allows(int(n.nr))
 	if s.Log.agent != nil {
 		log := s.Log
 		if s.Room != nil {
@@ -108,13 +111,44 @@ func (s *Supervisor) decide(n *notification, pid int) bool {
 				return true
 			}
 		}
-		log.noteAgent(n)
-		return opens || n.nr == unix.SYS_OPENAT2 || isSending(int(n.nr))
+		v := view{int(n.pid), &s.links}
+		log.nameFiles(v, n, files)
+		log.noteAgent(v, n)
+		return goesAhead || n.nr == unix.SYS_OPENAT2 || isSending(int(n.nr))
 	}
-	if s.Watch || opens || n.nr == unix.SYS_EXECVE {
+	if s.Watch || goesAhead || n.nr == unix.SYS_EXECVE {
+		s.Log.nameFiles(view{int(n.pid), &s.links}, n, files)
 		s.note(n)
 	}
-	return opens
+	return goesAhead
+}
+
+// allows reports whether a call that names files is one that the filter lets
+// through: it asks about those that it denies as well.
+func (s *Supervisor) allows(nr int) bool {
+	lists := [][]uintptr{allowedCalls, legacyAllowedCalls, {statAtCall}, legacyPathCalls}
+	if s.Log.agent != nil {
+		lists = append(lists, agentCalls, legacyAgentCalls)
+	}
+	return slices.ContainsFunc(lists, func(list []uintptr) bool { return slices.Contains(list, uintptr(nr)) })
+}
+
+// nameFiles judges the files that a call names.
+func (l *Log) nameFiles(v view, n *notification, files []FileArg) {
+	for _, f := range files {
+		descriptor := int32(unix.AT_FDCWD)
+		if f.Descriptor >= 0 {
+			descriptor = int32(n.args[f.Descriptor])
+		}
+		name := readString(v.pid, n.args[f.Name])
+		if name == "" {
+			continue
+		}
+		if full := v.resolve(descriptor, name); l.Hides(full) && !v.has(full) {
+			c, _ := namingOf(int(n.nr))
+			l.named(c.name, full)
+		}
+	}
 }
 
 // isSending tells the calls that name an address, about which an agent's
@@ -138,9 +172,8 @@ func (s *Supervisor) begin(pid int) error {
 }
 
 // noteAgent records a call of an agent if it is an attempt.
-func (l *Log) noteAgent(n *notification) {
-	pid := int(n.pid)
-	v := view{pid}
+func (l *Log) noteAgent(v view, n *notification) {
+	pid := v.pid
 	open := func(descriptor int32, at, flags uint64) {
 		if name := readString(pid, at); name != "" {
 			l.open("/", v.resolve(descriptor, name), flags)
