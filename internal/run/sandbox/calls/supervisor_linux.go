@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"unsafe"
@@ -54,6 +55,10 @@ type Supervisor struct {
 
 	execs int
 	links LinkCache
+
+	// The list of mounts that the call in hand opens, and its flags; "" for none.
+	table      string
+	tableFlags uint64
 }
 
 // Listen answers questions about the process pid, and those below it, until
@@ -86,7 +91,15 @@ func (s *Supervisor) answer(listener, pid int) {
 	if s.Log.agent != nil && (n.nr == unix.SYS_CLONE3 || FilesOf(int(n.nr)) != nil) {
 		r.errno = -int32(unix.ENOSYS) // what the C library understands
 	}
-	if s.decide(&n, pid) {
+	s.table = ""
+	goesAhead := s.decide(&n, pid)
+	switch {
+	case s.table != "":
+		if giveMountTable(listener, &n, s.table, s.tableFlags) == nil {
+			return
+		}
+		r.errno = -int32(unix.EACCES)
+	case goesAhead:
 		r = reply{id: n.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
 	}
 	ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, uintptr(unsafe.Pointer(&r)))
@@ -113,7 +126,7 @@ func (s *Supervisor) decide(n *notification, pid int) bool {
 		}
 		v := view{int(n.pid), &s.links}
 		log.nameFiles(v, n, files)
-		log.noteAgent(v, n)
+		log.noteAgent(v, n, s.opened)
 		return goesAhead || n.nr == unix.SYS_OPENAT2 || isSending(int(n.nr))
 	}
 	if s.Watch || goesAhead || n.nr == unix.SYS_EXECVE {
@@ -131,6 +144,13 @@ func (s *Supervisor) allows(nr int) bool {
 		lists = append(lists, agentCalls, legacyAgentCalls)
 	}
 	return slices.ContainsFunc(lists, func(list []uintptr) bool { return slices.Contains(list, uintptr(nr)) })
+}
+
+// opened hears of the file that the call in hand opens.
+func (s *Supervisor) opened(full string, flags uint64) {
+	if isMountTable(full) {
+		s.table, s.tableFlags = path.Base(full), flags
+	}
 }
 
 // nameFiles judges the files that a call names.
@@ -172,13 +192,16 @@ func (s *Supervisor) begin(pid int) error {
 }
 
 // noteAgent records a call of an agent if it is an attempt.
-func (l *Log) noteAgent(v view, n *notification) {
+func (l *Log) noteAgent(v view, n *notification, opened func(full string, flags uint64)) {
 	pid := v.pid
-	open := func(descriptor int32, at, flags uint64) {
-		if name := readString(pid, at); name != "" {
-			l.open("/", v.resolve(descriptor, name), flags)
+	openName := func(descriptor int32, name string, flags uint64) {
+		if name != "" {
+			full := v.resolve(descriptor, name)
+			l.open("/", full, flags)
+			opened(full, flags)
 		}
 	}
+	open := func(descriptor int32, at, flags uint64) { openName(descriptor, readString(pid, at), flags) }
 	switch nr := int(n.nr); nr {
 	case unix.SYS_OPENAT:
 		open(int32(n.args[0]), n.args[1], n.args[2])
@@ -188,9 +211,7 @@ func (l *Log) noteAgent(v view, n *notification) {
 		if resolve&unix.RESOLVE_IN_ROOT != 0 {
 			name = strings.TrimLeft(name, "/")
 		}
-		if name != "" {
-			l.open("/", v.resolve(int32(n.args[0]), name), flags)
-		}
+		openName(int32(n.args[0]), name, flags)
 	case openCall:
 		open(unix.AT_FDCWD, n.args[0], n.args[1])
 	case creatCall:
