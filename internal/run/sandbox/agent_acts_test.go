@@ -307,6 +307,40 @@ func TestHonestProgramsDoNotAct(t *testing.T) {
 	})
 }
 
+// Node looks at every folder above its files, and would try io_uring: the variable is
+// in the environment of every agent.
+func TestHonestNodeDoesNotAct(t *testing.T) {
+	node := systemProgram(t, "node")
+	eachClass(t, func(t *testing.T, class Class) {
+		if class == MicroVM {
+			t.Skip("runs no agents")
+		}
+		space := workspace(t)
+		shown := filepath.Join(space, "targets", "agent")
+		if err := os.WriteFile(filepath.Join(shown, "agent.js"), []byte(`
+const fs = require("fs"), http = require("http"), os = require("os"), path = require("path")
+fs.realpathSync(__filename)
+fs.promises.readFile(__filename).then(() => fs.promises.stat("/nonexistent")).catch(() => {
+	const s = http.createServer((q, r) => r.end("ok")).listen(0, "127.0.0.1", () => http.get(s.address(), r => { r.resume(); r.on("end", () => { s.close(); console.log("done") }) }))
+})`), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		o := agentOptions(class, node, filepath.Join(shown, "agent.js"))
+		o.Env = append(o.Env, "UV_USE_IO_URING=0")
+		o.WorkFolder, o.Hidden = workFolder(t), []string{space}
+		o.ReadOnly = []Mount{{Host: shown, Within: filepath.Join(space, "targets")}}
+		r := runAgentIn(t, o)
+		if strings.TrimSpace(string(r.Stdout)) != "done" {
+			t.Errorf("%s: %s %s", r.Verdict, r.Stdout, r.StderrHead)
+		}
+		for _, a := range r.Attempted {
+			if a.Act != "" {
+				t.Errorf("Node is accused of %v", a)
+			}
+		}
+	})
+}
+
 // An agent must not be able to hide an act behind many harmless attempts, nor
 // behind many acts.
 func TestActsAreNotCrowdedOut(t *testing.T) {
