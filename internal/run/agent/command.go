@@ -353,7 +353,9 @@ func (r *commandRun) sandbox(env []string) sandbox.AgentOptions {
 		}
 		o.ReadOnly = append(o.ReadOnly, mount)
 	}
-	o.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + workInside, "LANG=C.UTF-8", "TMPDIR=/tmp"}
+	o.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + workInside, "LANG=C.UTF-8", "TMPDIR=/tmp",
+		// libuv, and with it Node, would try io_uring unasked, which is an act.
+		"UV_USE_IO_URING=0"}
 	if r.o.Unsafe { // its programs are wherever this machine has them
 		o.Env[0] += string(os.PathListSeparator) + os.Getenv("PATH")
 	}

@@ -210,7 +210,7 @@ func (v *venv) resolve() (string, error) {
 			to = filepath.Join(filepath.Dir(at), to)
 		}
 		at = filepath.Clean(to)
-		if within(v.madeIn(), at) {
+		if within(v.madeIn(), at) && !v.carries(at) {
 			at = venvInside + at[len(v.madeIn()):]
 		}
 	}

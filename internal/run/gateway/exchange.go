@@ -251,7 +251,9 @@ func (x *exchange) unauthorised() {
 	}
 	p := problem{http.StatusUnauthorized, refusal.TokenRefused, message}
 	x.w.Header().Set("WWW-Authenticate", "Bearer")
-	if !x.g.countRefused() {
+	// Where others than the agent can knock, whoever knocks without the token of the
+	// case would write into its record.
+	if x.g.cfg.Shared || !x.g.countRefused() {
 		x.send(p)
 		return
 	}

@@ -15,8 +15,9 @@
 // Every request leaves a transport_request event, which is written before the
 // end of the reply is sent, so that whatever an agent does because of a reply
 // stands behind it. A session that has stopped takes no more events, so the
-// request that stopped it shows as the failed call only. Requests without the token of the case get nothing, and
-// leave a security_event. The token and other keys are in no event and no error
+// request that stopped it shows as the failed call only. Requests without the token
+// of the case get nothing, and leave a security_event; where others than its agent
+// can reach the gateway they leave nothing at all. The token and other keys are in no event and no error
 // message, and the token is taken out of what goes on to a model or a tool.
 //
 // What the gateway cannot see: tools that an agent executes in its own process
@@ -81,7 +82,8 @@ type Config struct {
 
 	// Shared says that others than the agent of this case can reach the
 	// gateway, as when no sandbox stands around it. Whose token or MCP session
-	// is shown that is not of this case cannot be told then.
+	// is shown that is not of this case cannot be told then, and a request without
+	// the token of the case is in no record.
 	Shared bool
 
 	// Models are the names that GET /v1/models lists: those of the cassette.
