@@ -47,7 +47,7 @@ beginning of that window: to entry N, to some days ago (90d), or to a date (2026
 
 With --store the store that tally.yaml names is first held against the folder as it is,
 entry by entry and piece of evidence by piece, and what only one side has, or both
-otherwise, is listed. What only the store has is no problem: the folder is behind. It
+otherwise, is listed. If only the store has something, the folder is behind. It
 reads all of the store, and needs the program tally-fleet.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runLedgerVerify(cmd.Context(), env, o) },
