@@ -31,7 +31,7 @@ type imageAnswer struct {
 }
 
 func describeImage(i *image.Image, verified bool) imageAnswer {
-	return imageAnswer{i.Digest, i.About.Kind, i.About.Pinned, i.About.Source, i.About.Command, verified}
+	return imageAnswer{i.Digest, string(i.About.Kind), i.About.Pinned, i.About.Source, i.About.Command, verified}
 }
 
 func answerImage(env *Env, i *image.Image) error {

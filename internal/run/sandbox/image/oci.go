@@ -77,7 +77,7 @@ func ImportOCI(cache, layout, digest, python string) (*Image, error) {
 		}
 	}
 	return d.finish(About{
-		Kind:    "oci",
+		Kind:    OCI,
 		Source:  digest,
 		Pinned:  true,
 		Command: []string{python, "-s", "-B"},
