@@ -124,7 +124,7 @@ func TestAnAgentRunsFromAnImage(t *testing.T) {
 	images := filepath.Join(cache, "tallystick", "images")
 	python := strings.Fields(readJSON(t, filepath.Join(images, strings.TrimPrefix(host, "blake3:"), "image.json"), "command"))[0]
 	layout, manifest := ociLayout(t, filepath.Join(images, strings.TrimPrefix(host, "blake3:"), "root"))
-	oci := w.importImage(t, layout, "--digest", manifest)
+	oci := w.importImage(t, layout, "--digest", manifest, "--python", python)
 
 	home := filepath.Dir(filepath.Dir(python))
 	script := "import os, sys\nprint(os.path.exists('/usr/bin/env') or os.path.exists('/bin/sh'), open('/etc/marked').read().strip(), open('/etc/hostname').read().strip(), os.path.exists('/etc/resolv.conf'), os.path.isdir('/srv'))\n"

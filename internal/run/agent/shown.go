@@ -234,7 +234,7 @@ func (s *Shown) Expect() map[string]identity.ID {
 				}
 				continue
 			}
-			expect[p.host] = h.Root()
+			expect[p.host], expect[h.Top()] = h.Root(), h.Root() // packages of node are mounted after links
 		}
 	}
 	return expect

@@ -304,6 +304,10 @@ func Open(ctx context.Context, o Options) (*Sandbox, error) {
 		return nil, refusal.Newf(refusal.Usage, "rubric %q is Python and no image was given", o.Rubric.Main).
 			WithHint(`make one with "tally sandbox image build"`)
 	}
+	if lang == Python && len(o.Image.About.Command) == 0 {
+		return nil, refusal.Newf(refusal.Usage, "image %s has no Python in the usual places, and rubric %q is Python", o.Image.Digest, o.Rubric.Main).
+			WithHint("import the image again and name its interpreter with --python")
+	}
 	if o.Executable, err = resolveExecutable(o.Executable); err != nil {
 		return nil, err
 	}

@@ -1,5 +1,5 @@
-// Package image keeps the file systems that rubrics run on: a folder tree with
-// a Python in it, named by the digest of all its files.
+// Package image keeps the file systems that rubrics and agents run on: a folder tree,
+// for rubrics with a Python in it, named by the digest of all its files.
 //
 // [BuildCPython] compiles the pinned one from source, [ImportOCI] unpacks one
 // that somebody else built, and [SnapshotHost] copies this machine's Python,
@@ -46,7 +46,7 @@ type About struct {
 	Kind    Kind     `json:"kind"`
 	Source  string   `json:"source"`  // what it was made from, with that thing's own digest
 	Pinned  bool     `json:"pinned"`  // false: made of whatever this machine has; never promotable
-	Command []string `json:"command"` // the interpreter and its flags; the rubric's path follows
+	Command []string `json:"command"` // the interpreter and its flags; the rubric's path follows. None: for agents only
 	Env     []string `json:"env"`     // the whole environment of the rubric
 }
 
@@ -110,7 +110,7 @@ func kindOfFile(m fs.FileMode) string {
 func (i *Image) checkAbout() error {
 	a := &i.About
 	switch {
-	case len(a.Command) == 0:
+	case len(a.Command) == 0 && a.Kind != OCI:
 		return refusal.Newf(refusal.Malformed, "%s: image.json names no command", i.Dir)
 	case !slices.Contains([]Kind{Built, Compiled, OCI, Host}, a.Kind):
 		return refusal.Newf(refusal.Malformed, "%s: image.json says that the image is %.40q, expected %s, %s, %s or %s", i.Dir, a.Kind, Built, Compiled, OCI, Host)
