@@ -328,9 +328,9 @@ func imageKind(c *dossier.Corpus, wanted string) string {
 		var i *image.Image
 		if i, err = image.Find(cache, wanted); err == nil {
 			if !i.About.Pinned {
-				c.Note("image %s is a snapshot of a machine's own Python: what is scored in it never counts for promotion", wanted)
+				c.Note("image %s is of the kind %s, which others cannot get by its digest: what is scored in it never counts for promotion", wanted, i.About.Kind)
 			}
-			return i.About.Kind
+			return string(i.About.Kind)
 		}
 	}
 	c.Note("image %s is not on this machine, so nobody says how it was made, and what is scored in it does not count for promotion: %v", wanted, err)

@@ -25,6 +25,7 @@ const (
 	QualStopped      = "stopped_early"
 	QualUnfinished   = "unfinished"
 	QualMounts       = "mounts_not_digested"
+	QualHostRoot     = "host_root"
 	QualNormalisers  = "target_normalisers"
 	QualReplies      = "replies_cached"
 	QualReplayed     = "replayed"
@@ -94,6 +95,7 @@ func Qualify(attempts ...*Attempt) []Qualification {
 		{QualStopped, "stops early: the answer to its registered question is the result, and the solve rate is a biased estimate", "%d attempts stop early: the answer to the registered question is the result, and the solve rate is a biased estimate"},
 		{QualUnfinished, "unfinished: the attempt did not come to its end", "%d attempts did not come to their end"},
 		{QualMounts, "mounts not digested: nobody knows what the agent found there", "%d attempts have mounts that were not digested: nobody knows what the agent found there"},
+		{QualHostRoot, "host root: the agent or its tests ran on a machine's own programs, which no digest names, so the attempt counts for bronze at most", "%d attempts ran on a machine's own programs, which no digest names, so they count for bronze at most"},
 		{QualNormalisers, "normalisers of the target: nobody signed for what they leave out of requests, so the attempt never counts for promotion", "%d attempts used normalisers of their target, which nobody signed for: they never count for promotion"},
 	} {
 		switch n := whole[l.name]; {
@@ -138,7 +140,7 @@ func (a *Attempt) labels() []string {
 	for _, l := range []struct {
 		is   bool
 		name string
-	}{{a.Level == Scratch, QualScratch}, {a.Plan.Filtered, QualFiltered}, {a.Plan.Reduce != "", QualReduced}, {a.Plan.StopEarly != nil, QualStopped}, {a.Finished == nil, QualUnfinished}, {len(a.Plan.Undigested()) > 0, QualMounts}, {len(a.Plan.TargetNormalisers()) > 0, QualNormalisers}} {
+	}{{a.Level == Scratch, QualScratch}, {a.Plan.Filtered, QualFiltered}, {a.Plan.Reduce != "", QualReduced}, {a.Plan.StopEarly != nil, QualStopped}, {a.Finished == nil, QualUnfinished}, {len(a.Plan.Undigested()) > 0, QualMounts}, {a.Level != Scratch && a.Plan.OnHost(), QualHostRoot}, {len(a.Plan.TargetNormalisers()) > 0, QualNormalisers}} {
 		if l.is {
 			names = append(names, l.name)
 		}

@@ -2,6 +2,7 @@ package promote
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -23,6 +24,7 @@ import (
 	"tallystick/internal/record/sequencer"
 	"tallystick/internal/record/store"
 	"tallystick/internal/run/bench"
+	"tallystick/internal/run/sandbox/image"
 )
 
 // now is when every recommendation is asked for, and day one day.
@@ -86,14 +88,24 @@ type corpus struct {
 	registration string
 	provenance   string // of the cassettes; "" for none
 	validated    time.Time
-	twin         bool   // the last case is a copy of the one before
-	lines        int    // of a dataset
-	python       bool   // the rubric is Python, in the pinned image
-	kind         string // how the pins say that the image was made
+	twin         bool           // the last case is a copy of the one before
+	lines        int            // of a dataset
+	python       bool           // the rubric is Python, in the pinned image
+	kind         string         // how the pins say that the image was made
+	image        digest.Content // zero is pythonImage
 }
 
-// pythonImage is the image of a Python rubric.
-var pythonImage = digest.ContentOf([]byte("a Python image"))
+// pythonImage is the image of a Python rubric: what the recipe of this program gives.
+var pythonImage = func() digest.Content {
+	d, err := digest.ParseContent("blake3:58f274de7bccfd0fd435383bce2452c31a28368bfead58b46053796ed42773f7")
+	if err != nil || !image.IsBuilt(d.String()) {
+		panic("the recipe gives another image")
+	}
+	return d
+}()
+
+// agentImage is what agents run from.
+var agentImage = digest.ContentOf([]byte("an agent's image"))
 
 func standard() corpus {
 	return corpus{cases: 12, registration: registration, provenance: "recorded", validated: now.Add(-10 * day)}
@@ -198,7 +210,7 @@ func (c corpus) make(t testing.TB) *bench.Verified {
 	write("bench/fix/manifest.yaml.sig", slices.Concat(sign("alice", seal.NamespaceBench, message), sign("bob", seal.NamespaceBench, message)))
 	pins := &bench.Pins{Version: 1, Classes: []string{class}}
 	if c.python {
-		must(pins.Pin(root, "", pythonImage.String(), c.kind))
+		must(pins.Pin(root, "", cmp.Or(c.image, pythonImage).String(), c.kind))
 	}
 	message, err = pins.Message()
 	must(err)
@@ -305,7 +317,7 @@ func (k *book) runs(r run) string {
 		SchemaVersion: 1, Attempt: fmt.Sprintf("%s.%s.%d", class, r.target, k.number), Origin: origin, Class: class, Target: r.target,
 		Number: k.number, Mode: "replay", Operator: digest.IDOf([]byte(r.key)),
 		Plan: evidence.Plan{BenchDigest: k.bench.Digest(), RegistrationDigest: k.bench.RegistrationDigest(), RubricDigest: k.bench.Manifest().Rubric,
-			TargetDigest: digest.ContentOf([]byte(r.target + r.version)), Repeat: 1},
+			TargetDigest: digest.ContentOf([]byte(r.target + r.version)), Repeat: 1, AgentRoot: &evidence.Root{Kind: evidence.ImageRoot, Digest: &agentImage}},
 	}
 	for _, c := range k.bench.Cases() {
 		p := evidence.PlannedCase{ID: c.Case().CaseID, Digest: c.Digest(), Cassette: c.Case().CassetteDigest}

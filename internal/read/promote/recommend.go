@@ -135,6 +135,7 @@ func (r *review) unmet(rec *Recommendation, tier bench.Tier) []string {
 	unmet = append(unmet, r.anchorProblems()...)
 	if tier != bench.Bronze {
 		unmet = append(unmet, r.reproductionProblems()...)
+		unmet = append(unmet, r.rootProblems()...)
 	}
 	if rank(tier) > rank(bench.Silver) {
 		unmet = append(unmet, r.outsideProblems(tier)...)
@@ -266,6 +267,42 @@ func (r *review) outsideNote() string {
 	default:
 		return fmt.Sprintf("witness %s has seen %d entries of the history", seen.By, seen.Size)
 	}
+}
+
+// rootProblems asks that what ran, and what tested it, found a root file system that
+// a digest names. The programs of a machine are in no digest: whoever puts others in
+// their place changes every result and no record.
+func (r *review) rootProblems() []string {
+	var agents, tests, problems []string
+	for _, a := range r.attempts {
+		if runsCommand(a.Attempt) && !a.Plan.AgentRoot.IsImage() {
+			agents = append(agents, a.ID)
+		}
+		if a.Plan.TestRoot != nil && !a.Plan.TestRoot.IsImage() {
+			tests = append(tests, a.ID)
+		}
+	}
+	if len(agents) > 0 {
+		problems = append(problems, "agent_root is host or not recorded: the agent ran on a machine's own programs, which no digest names; name an image by its digest in the target (docs/agents.md) and run it again: "+names(agents))
+	}
+	if len(tests) > 0 {
+		problems = append(problems, "test_root is host: the tests of cases ran on a machine's own programs, which no digest names; name an image by its digest as test_image in tally.yaml and run it again: "+names(tests))
+	}
+	return problems
+}
+
+// runsCommand reports whether the agent of an attempt is a program of its own that
+// was run here.
+func runsCommand(a *history.Attempt) bool {
+	if a.Plan.AgentRoot != nil {
+		return true
+	}
+	for c := range a.Cases() {
+		if c.Index >= 0 && (c.Context.Vantage == "gateway" || c.Context.AgentIsolation != "" && c.Context.AgentIsolation != "remote") {
+			return true
+		}
+	}
+	return false
 }
 
 // regressed lists the cases that the newest finished attempt under review did

@@ -234,6 +234,8 @@ func (r *review) imageProblem(c *history.Context) string {
 		return "scored in an image that is not pinned"
 	case kind == bench.HostImage:
 		return "scored in a snapshot of a machine's own Python"
+	case kind == bench.CompiledImage, kind == bench.BuiltImage && !r.in.Bench.ImageIsBuilt():
+		return "scored in an image whose digest the pinned recipe does not give"
 	case kind == "":
 		return "scored in an image of which the pins do not say how it was made"
 	}

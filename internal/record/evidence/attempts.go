@@ -56,8 +56,12 @@ type Plan struct {
 	// ScoringDigest names what of the bench decides a score, which is all of it
 	// but tiers, thresholds and gates.
 	ScoringDigest digest.Content `json:"scoring_digest"`
-	// Mounts are what the target shows its program of the machine.
-	Mounts []PlannedMount `json:"mounts,omitempty"`
+	// AgentRoot is the root file system that the agent's program finds, and TestRoot
+	// the one that the tests of cases find. A built-in agent and one behind a URL have
+	// none here. Mounts are what else of the machine is shown.
+	AgentRoot *Root          `json:"agent_root,omitempty"`
+	TestRoot  *Root          `json:"test_root,omitempty"`
+	Mounts    []PlannedMount `json:"mounts,omitempty"`
 	// Policy is the digest of the policy if it is the restricted one and allows
 	// the tools that cases of the class offer besides its own. Absent, it is what
 	// the registration says by itself.
@@ -98,7 +102,54 @@ const (
 // digest nobody knows what was in it, and the attempt never counts for promotion.
 type PlannedMount struct {
 	Digest *digest.Content `json:"digest,omitempty"`
-	Inside string          `json:"inside"`
+	// Held says how it is known that what was digested is what was shown.
+	Held   Holding `json:"held,omitempty"`
+	Inside string  `json:"inside"`
+}
+
+// A Holding is how it is known that what was digested is what was shown.
+type Holding string
+
+// HeldCompared: the identity of every file was compared after each case with that
+// of when it was digested, and a case during which it changed is errored.
+const HeldCompared Holding = "compared"
+
+// A Root is the root file system that a program finds.
+type Root struct {
+	// Digest is that of the image. Of a host it only names the folders that hold
+	// its programs, so that it can be seen that something was installed.
+	Digest *digest.Content `json:"digest,omitempty"`
+	Kind   RootKind        `json:"kind"`
+}
+
+// A RootKind says whose root file system it is.
+type RootKind string
+
+// The kinds: an image that its digest names with every file, or the programs and
+// libraries of whatever machine it was.
+const (
+	ImageRoot RootKind = "image"
+	HostRoot  RootKind = "host"
+)
+
+// IsImage reports whether a digest names every file of the root.
+func (r *Root) IsImage() bool { return r != nil && r.Kind == ImageRoot && r.Digest != nil }
+
+// Text tells people which root it is.
+func (r *Root) Text() string {
+	switch {
+	case r == nil:
+		return "not recorded"
+	case r.Kind == ImageRoot:
+		return "image " + r.Digest.String()
+	}
+	return "the machine's own programs (host)"
+}
+
+// OnHost reports whether the agent's program, or a test, found the programs of
+// whatever machine it was.
+func (p *Plan) OnHost() bool {
+	return p.AgentRoot != nil && p.AgentRoot.Kind == HostRoot || p.TestRoot != nil && p.TestRoot.Kind == HostRoot
 }
 
 // Undigested lists the mounts of which nobody knows what was in them.

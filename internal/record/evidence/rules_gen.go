@@ -139,6 +139,11 @@ func (a *AttemptRegistered) Validate() error {
 }
 
 func (p *Plan) validate() error {
+	if p.AgentRoot != nil {
+		if err := p.AgentRoot.validate(); err != nil {
+			return within("agent_root", err)
+		}
+	}
 	if p.CaseCount < 1 {
 		return broken("case_count", "is %d, expected at least 1", p.CaseCount)
 	}
@@ -198,6 +203,11 @@ func (p *Plan) validate() error {
 			return within("stop_early", err)
 		}
 	}
+	if p.TestRoot != nil {
+		if err := p.TestRoot.validate(); err != nil {
+			return within("test_root", err)
+		}
+	}
 	switch {
 	case (len(p.Cases) > 0) == (p.CasesDigest != nil):
 		return broken("cases", "or cases_digest is expected, and not both")
@@ -215,6 +225,16 @@ func (p *Plan) validate() error {
 	return nil
 }
 
+func (r *Root) validate() error {
+	switch {
+	case r.Kind != "image" && r.Kind != "host":
+		return broken("kind", "is %.80q, expected image or host", r.Kind)
+	case r.Digest == nil && r.Kind == "image":
+		return broken("digest", "is missing, and kind is %v", r.Kind)
+	}
+	return nil
+}
+
 func (p *PlannedCase) validate() error {
 	if p.ID == "" {
 		return broken("id", "is empty")
@@ -223,7 +243,10 @@ func (p *PlannedCase) validate() error {
 }
 
 func (p *PlannedMount) validate() error {
-	if p.Inside == "" {
+	switch {
+	case p.Held != "" && p.Held != "compared":
+		return broken("held", "is %.80q, expected compared", p.Held)
+	case p.Inside == "":
 		return broken("inside", "is empty")
 	}
 	return nil

@@ -42,6 +42,7 @@ const (
 	AgentFailed        Name = "AgentFailed"
 	FolderUnreadable   Name = "FolderUnreadable"
 	PlanChanged        Name = "PlanChanged"
+	ShownChanged       Name = "ShownChanged"
 	JournalDiffers     Name = "JournalDiffers"
 	ProviderFailed     Name = "ProviderFailed"
 
@@ -182,6 +183,7 @@ var meanings = map[Name]meaning{
 	ProviderFailed:     {ExitFailed, "a live provider or MCP server could not be reached, or sent something that is not a reply"},
 	LimitReached:       {ExitFailed, "a limit on turns, tokens, cost, time or output stopped a case; it is truncated and has no score"},
 	ApprovalPending:    {ExitFailed, "a case waits for a person's approval and nobody answered"},
+	ShownChanged:       {ExitFailed, "something that an agent, a test or a rubric could see changed after it was digested, so the case does not count"},
 	PlanChanged:        {ExitFailed, "cannot resume: the bench, target or case selection has changed since the attempt was registered"},
 	JournalDiffers:     {ExitFailed, "an interrupted case was resumed and made requests that differ from its journal of paid calls; the case is started again"},
 	FolderUnreadable:   {ExitFailed, "what an agent left in its working folder cannot be compared with its start: a socket, a pipe, too much, a name that is too long; the case fails"},

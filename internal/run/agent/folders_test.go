@@ -133,9 +133,12 @@ func TestATargetArrivesWithItsFolders(t *testing.T) {
 			t.Errorf("%s is %q: %v", name, inside[name], err)
 		}
 	}
-	here, away := j.target.Mounted(), there.Mounted()
+	here, away := plannedOf(t, j.target), plannedOf(t, there)
+	if len(here) != len(o.ReadOnly) {
+		t.Errorf("the plan has %d mounts, the sandbox %d", len(here), len(o.ReadOnly))
+	}
 	for i := range here {
-		if here[i] != away[i] {
+		if here[i].Inside != away[i].Inside || here[i].Digest == nil || *here[i].Digest != *away[i].Digest {
 			t.Errorf("mounted %+v, there %+v", here[i], away[i])
 		}
 	}

@@ -27,6 +27,9 @@ type view struct {
 // the line of the target that gives it; "" if that is not why. It looks at this
 // machine's files, where the sandbox would have looked at its own.
 func (r *commandRun) lacks(result sandbox.AgentResult) string {
+	if r.c.Image != "" {
+		return "" // this machine's files say nothing of an image's
+	}
 	if result.NotStarted != "" {
 		return r.shown.missing(r.shown.program, 0)
 	}

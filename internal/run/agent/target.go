@@ -340,6 +340,7 @@ type Options struct {
 	Accept  []sandbox.Class
 	Timeout time.Duration // of one start of a command
 	Live    bool          // replies come from real models
+	Shown   *Shown        // what a command finds of this machine, as [Target.Show] digested it
 	Warm    *Warm         // the sandbox of a preloaded command; nil starts the program for every turn
 	Models  []string      // that the recording has, for agents that ask for a list
 }

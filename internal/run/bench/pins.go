@@ -15,6 +15,7 @@ import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
+	"tallystick/internal/run/sandbox/image"
 )
 
 // Pins is bench/digests.yaml: what the benches of a workspace rest on beyond
@@ -26,7 +27,7 @@ type Pins struct {
 	Classes []string `json:"classes"`
 	// Images pins the images that rubrics run in, by name.
 	Images map[string]digest.Content `json:"images,omitempty"`
-	// ImageKinds says how each was made: [BuiltImage], [OCIImage] or
+	// ImageKinds says how each was made: [BuiltImage], [CompiledImage], [OCIImage] or
 	// [HostImage]. Whoever runs a rubric in it compares this with what the image
 	// says of itself, which its digest covers.
 	ImageKinds map[string]string `json:"image_kinds,omitempty"`
@@ -87,9 +88,10 @@ type PinnedLedger struct {
 
 // How an image was made.
 const (
-	BuiltImage = "built" // from pinned sources, by this program
-	OCIImage   = "oci"   // by somebody else
-	HostImage  = "host"  // a snapshot of a machine's own Python; it never counts
+	BuiltImage    = string(image.Built)    // of the recipe in this program, which knows its digest
+	CompiledImage = string(image.Compiled) // of the same recipe, with another digest; it never counts
+	OCIImage      = string(image.OCI)      // by somebody else
+	HostImage     = string(image.Host)     // a snapshot of a machine's own Python; it never counts
 )
 
 // A PinnedFile is a file of the workspace and the digest it must have.

@@ -214,8 +214,8 @@ func (p *Pins) validate() error {
 		if err := CheckID(name); err != nil {
 			return within("image_kinds."+name, err)
 		}
-		if item != "built" && item != "oci" && item != "host" {
-			return broken("image_kinds."+name, "found %.80q, expected built, oci or host", item)
+		if item != "built" && item != "compiled" && item != "oci" && item != "host" {
+			return broken("image_kinds."+name, "found %.80q, expected built, compiled, oci or host", item)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Images)) {

@@ -8,6 +8,7 @@ import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/seal"
+	"tallystick/internal/run/sandbox/image"
 )
 
 // Class is the name of the class.
@@ -78,6 +79,13 @@ func (v *Verified) Image() (digest.Content, bool) {
 	}
 	image, ok := v.pins.pins.Images[PinnedImage]
 	return image, ok
+}
+
+// ImageIsBuilt reports whether the pinned image is what the recipe in this program
+// gives, whatever the pins say.
+func (v *Verified) ImageIsBuilt() bool {
+	pinned, ok := v.Image()
+	return ok && image.IsBuilt(pinned.String())
 }
 
 // ImageKind is how the pinned image was made, "" if the pins do not say.

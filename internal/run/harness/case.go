@@ -184,7 +184,7 @@ func (r *run) scripted() bool {
 // left, and ends the trajectory.
 func (r *run) drive(ctx context.Context) {
 	w := r.w
-	driven, err := w.cfg.Target.Drive(ctx, r.s, &r.c.Scenario, w.agentOptions(r.modelNames))
+	driven, err := r.driveTarget(ctx)
 	r.driven = driven
 	if ctx.Err() != nil && errors.Is(context.Cause(ctx), errWallClock) {
 		limit := w.reg.Limits.WallClockSeconds * 1000
@@ -205,6 +205,20 @@ func (r *run) drive(ctx context.Context) {
 		r.paused = false
 	}
 	r.conclude(ctx, driven.Answer, err)
+}
+
+// driveTarget drives the agent while what it is shown stays what was digested. What
+// an agent did that was shown something else is not worth more than an error.
+func (r *run) driveTarget(ctx context.Context) (agent.DriveResult, error) {
+	held, err := r.w.shown.Begin()
+	if err != nil {
+		return agent.DriveResult{}, err
+	}
+	driven, err := r.w.cfg.Target.Drive(ctx, r.s, &r.c.Scenario, r.w.agentOptions(r.modelNames))
+	if changed := held.End(); changed != nil {
+		return driven, changed
+	}
+	return driven, err
 }
 
 // conclude runs the case's test on what the agent left, if it came that far, and ends
@@ -229,7 +243,7 @@ func (r *run) folderKnown() bool {
 
 // agentOptions are how the target is driven.
 func (w *Worker) agentOptions(models []string) agent.Options {
-	return agent.Options{Unsafe: w.cfg.Spec.Unsafe(), Hidden: w.cfg.Hidden, Accept: w.rubrics.accept(), Timeout: w.limits.Wall, Live: w.cfg.Live != nil, Models: models, Warm: w.warm}
+	return agent.Options{Unsafe: w.cfg.Spec.Unsafe(), Hidden: w.cfg.Hidden, Accept: w.rubrics.accept(), Timeout: w.limits.Wall, Live: w.cfg.Live != nil, Models: models, Warm: w.warm, Shown: w.shown}
 }
 
 // finish grades the case and gathers its record and evidence.

@@ -42,6 +42,7 @@ type Config struct {
 	// TestMounts are folders that the tests of coding cases find, read-only. The
 	// plan names their digests.
 	TestMounts []sandbox.Mount
+	TestImage  string // the digest of the image that they run from; "" for this machine's own programs
 
 	Operator digest.ID // in whose name it is run; zero if nothing is recorded
 	Parties

@@ -8,6 +8,7 @@ import (
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/sequential"
+	"tallystick/internal/run/agent"
 	"tallystick/internal/run/trajectory"
 )
 
@@ -138,9 +139,11 @@ func (a *attempt) summary() *Summary {
 func (a *attempt) finish() error {
 	// What a run began with and what it ended with is one thing, or nobody knows
 	// what was measured.
-	if began, now := mountsText(&a.plan), mountsText(&evidence.Plan{Mounts: a.worker.mounts()}); began != now {
-		return refusal.Newf(refusal.PlanChanged, "attempt %s: what the target or its tests mount changed while it ran: %s, now %s", a.id, began, now).
-			WithHint("the attempt stays unfinished in the ledger; leave the mounted folders alone and start a new one")
+	for _, shown := range []*agent.Shown{a.worker.shown, a.worker.tested} {
+		if _, err := shown.Begin(); err != nil {
+			return refusal.Newf(refusal.PlanChanged, "attempt %s: what the target or its tests mount changed while it ran: %w", a.id, err).
+				WithHint("the attempt stays unfinished in the ledger; leave the mounted folders alone and start a new one")
+		}
 	}
 	s := a.summary()
 	now := a.cfg.Now()

@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,7 +85,10 @@ func (w *Worker) planOf(chosen []int) (evidence.Plan, error) {
 	p := evidence.Plan{BenchDigest: cfg.Bench.Digest(), RegistrationDigest: cfg.Bench.RegistrationDigest(), TargetDigest: cfg.Target.Digest,
 		CaseCount: len(chosen), Repeat: spec.repeats(), Filtered: cfg.Select != nil || !spec.IsAll(), Selection: spec.planned(w.of), Reduce: spec.reducer(),
 		Retries: spec.ErrorsOf, Replies: spec.Replies(), SubmitIntent: spec.SubmitIntent, Recording: spec.Recording,
-		Mounts: w.mounts(), Parameters: parametersOf(cfg.Target), Normalisers: normalisersOf(cfg.Bench, cfg.Target)}
+		Parameters: parametersOf(cfg.Target), Normalisers: normalisersOf(cfg.Bench, cfg.Target)}
+	if err := w.show(&p); err != nil {
+		return p, err
+	}
 	var err error
 	if p.StopEarly, err = w.stopEarly(&p); err != nil {
 		return p, err
@@ -141,29 +143,26 @@ func parametersOf(t *agent.Target) []evidence.PlannedParameter {
 	return out
 }
 
-// mounts digests what the target mounts and, if a case has a test, what tests
-// find of this machine, for the plan.
-func (w *Worker) mounts() []evidence.PlannedMount {
-	mounted := w.cfg.Target.Mounted()
-	if w.usesTest {
-		for _, m := range w.cfg.TestMounts {
-			one := agent.Mounted{Inside: "tests:" + cmp.Or(m.Inside, m.Host)}
-			var err error
-			if one.Digest, err = agent.DigestMount(m.Host); err != nil {
-				one.Why = err.Error()
-			}
-			mounted = append(mounted, one)
-		}
+// show digests what the target's program finds of this machine and, if a case has a
+// test, what tests find, for the plan and for every case. What workers of a fleet
+// find, they look at themselves.
+func (w *Worker) show(p *evidence.Plan) error {
+	var err error
+	if w.shown, err = w.cfg.Target.Show(); err != nil {
+		return err
 	}
-	var out []evidence.PlannedMount
-	for _, m := range mounted {
-		planned := evidence.PlannedMount{Inside: m.Inside}
-		if !m.Digest.IsZero() {
-			planned.Digest = &m.Digest
-		}
-		out = append(out, planned)
+	p.AgentRoot, p.Mounts = w.shown.Root(), w.shown.Planned()
+	if p.AgentRoot != nil && p.AgentRoot.Kind == evidence.HostRoot && w.cfg.Drivers != nil {
+		p.AgentRoot.Digest = nil // of this machine, where no case is driven
 	}
-	return out
+	if !w.usesTest {
+		return nil
+	}
+	if w.tested, err = agent.ShowTests(w.cfg.TestImage, w.cfg.TestMounts); err != nil {
+		return err
+	}
+	p.TestRoot, p.Mounts = w.tested.Root(), append(p.Mounts, w.tested.Planned()...)
+	return nil
 }
 
 // allow lets agents use the tools that cases of the class offer them, where the

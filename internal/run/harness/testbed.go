@@ -40,6 +40,9 @@ type TestMeans struct {
 	// Mounts are folders of the machine that tests need: a compiler, packages
 	// that are installed.
 	Mounts []sandbox.Mount
+	// Shown, if not nil, is what they have been digested to, and the image that the
+	// tests run from.
+	Shown *agent.Shown
 }
 
 // A TestResult is what the test command of a coding case said.
@@ -73,7 +76,14 @@ func (r *run) runTest(ctx context.Context) (*TestResult, error) {
 	if err != nil {
 		return nil, nil // the case has failed without it
 	}
-	out, err := RunTest(ctx, r.c, now, r.folder.Dir, TestMeans{Accept: r.w.rubrics.accept(), Hidden: r.w.cfg.Hidden, Mounts: r.w.cfg.TestMounts})
+	held, err := r.w.tested.Begin()
+	if err != nil {
+		return nil, err
+	}
+	out, err := RunTest(ctx, r.c, now, r.folder.Dir, TestMeans{Accept: r.w.rubrics.accept(), Hidden: r.w.cfg.Hidden, Mounts: r.w.cfg.TestMounts, Shown: r.w.tested})
+	if changed := held.End(); changed != nil {
+		err = changed
+	}
 	// What runs here is what the agent left.
 	if out != nil {
 		if rerr := agent.RecordAttempts(r.s, out.Attempted); rerr != nil {
@@ -102,7 +112,7 @@ func RunTest(ctx context.Context, c *scenario.Task, now *store.Picture, from str
 		return nil, err
 	}
 	defer remove()
-	o := sandbox.AgentOptions{Accept: m.Accept, Command: t.Command, WorkFolder: filepath.Join(dir, "work"), System: true, Hidden: m.Hidden,
+	o := sandbox.AgentOptions{Accept: m.Accept, Command: t.Command, WorkFolder: filepath.Join(dir, "work"), System: m.Shown.Image() == nil, Image: m.Shown.Image(), Expect: m.Shown.Expect(), Hidden: m.Hidden,
 		Env: testEnvironment, Limits: sandbox.AgentLimits{Timeout: time.Duration(t.TimeoutSeconds) * time.Second}, ReadOnly: slices.Clone(m.Mounts)}
 	if err := session.Plant(bed, o.WorkFolder, from); err != nil {
 		return nil, err

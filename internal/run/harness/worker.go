@@ -48,6 +48,9 @@ type Worker struct {
 	of    int // cases that the patterns of the selection fit
 	tasks int // executions that the plan promises
 
+	// What this machine shows to agents and to the tests of cases; nil for nothing.
+	shown, tested *agent.Shown
+
 	rubrics *rubrics
 	warm    *agent.Warm // the sandbox of a preloaded agent, or nil
 	specs   grade.Specs

@@ -775,8 +775,8 @@ func TestAgentMountsThatWouldShowTheHiddenAreRefused(t *testing.T) {
 // The same folder has another path where it is mounted once more.
 func TestAgentMountThroughAnotherMountIsRefused(t *testing.T) {
 	table := mountTable{
-		{"8:1", "/", "/"}, {"8:2", "/", "/srv"},
-		{"8:1", "/data/space", "/mnt/again"}, {"8:1", "/data/space/bench/expected", "/opt/tools/part"},
+		{Device: "8:1", Root: "/", At: "/"}, {Device: "8:2", Root: "/", At: "/srv"},
+		{Device: "8:1", Root: "/data/space", At: "/mnt/again"}, {Device: "8:1", Root: "/data/space/bench/expected", At: "/opt/tools/part"},
 	}
 	at := func(p string) place {
 		got, err := table.placeOf(p)

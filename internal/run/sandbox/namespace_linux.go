@@ -116,7 +116,7 @@ func (s *setup) namespaceBuild() *firstprocess.Build {
 		}
 	}
 	for i, m := range s.mounts {
-		b.Mounts = append(b.Mounts, firstprocess.Mount{From: s.source(i), At: m.inside, Folder: m.folder, Writable: m.writable})
+		b.Mounts = append(b.Mounts, firstprocess.Mount{From: s.source(i), At: m.inside, Folder: m.folder, Writable: m.writable, Is: m.is})
 	}
 	return b
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tallystick/internal/run/sandbox/calls"
+	"tallystick/internal/run/sandbox/identity"
 )
 
 // A Build tells the first process how to build a namespace sandbox around
@@ -28,6 +29,7 @@ type Build struct {
 type Mount struct {
 	From, At         string
 	Folder, Writable bool
+	Is               *identity.ID // what must be there; nil for whatever is
 }
 
 // build makes the file system and the network, and then gives up every right
@@ -101,6 +103,11 @@ func (b *Build) mountHost() error {
 		}
 		if err := unix.Mount(m.From, to, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 			return fmt.Errorf("binding %s at %s: %w", m.From, m.At, err)
+		}
+		if m.Is != nil {
+			if now, err := identity.Of(to); err != nil || !now.SamePlace(*m.Is) {
+				return fmt.Errorf("something else is mounted at %s than what was digested", m.At)
+			}
 		}
 		attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
 		if !m.Writable {
