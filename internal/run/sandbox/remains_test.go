@@ -50,7 +50,12 @@ func readRemains(t *testing.T, order string, stdout []byte, verdict Verdict, std
 func nothingRemains(t *testing.T, place remainsPlace) {
 	t.Helper()
 	before := place(t, "look")
-	again := place(t, "look") // what is another one already is not compared
+	// What is another one already is not compared. Three, because the rooms of the
+	// first two are made at the same time, and what is new in them is as old.
+	others := []remains{place(t, "look"), place(t, "look")}
+	same := func(kind, path string, fact json.RawMessage) bool {
+		return !slices.ContainsFunc(others, func(o remains) bool { return string(o.State[kind][path]) != string(fact) })
+	}
 	compare := func(when string, now remains) {
 		t.Helper()
 		for _, f := range now.Found {
@@ -62,7 +67,7 @@ func nothingRemains(t *testing.T, place remainsPlace) {
 				switch {
 				case !ok:
 					t.Errorf("%s there is %s of %s: %s", when, kind, path, fact)
-				case string(was) == string(again.State[kind][path]) && string(was) != string(fact):
+				case string(was) != string(fact) && same(kind, path, was):
 					t.Errorf("%s %s of %s is %s, and was %s", when, kind, path, fact, was)
 				}
 			}

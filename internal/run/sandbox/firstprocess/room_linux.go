@@ -66,7 +66,6 @@ func (r *Room) furnish() error {
 	}{
 		{"/tmp", func(at string) error { return makeTmp(at, r.TmpSize) }},
 		{"/dev", func(at string) error { return makeDev(at, r.TmpSize) }},
-		{"/sys", r.makeSys},
 		{calls.WorkDir, makeEmpty}, // until there is a case
 		// Covered, not unmounted: gVisor's file server of the root shows what is
 		// mounted below it all the same. Nobody in the room may uncover it.
@@ -83,18 +82,6 @@ func (r *Room) furnish() error {
 	// gVisor's is up by itself and knows no such call.
 	if err := raiseLoopback(); err != nil && !errors.Is(err, unix.ENOTTY) {
 		return err
-	}
-	return nil
-}
-
-// makeSys makes a /sys where there is one: gVisor's. Its files belong to the
-// agent's user, who may change their modes and times though it is read-only.
-func (r *Room) makeSys(at string) error {
-	if r.Policy != nil {
-		return nil
-	}
-	if err := unix.Mount("sysfs", at, "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RDONLY, ""); err != nil {
-		return fmt.Errorf("making %s: %w", at, err)
 	}
 	return nil
 }
