@@ -18,7 +18,7 @@ import (
 // Rules is the version of the rule book, docs/formats/promotion.md. Each change
 // of what is recommended, or of the words it is given in, is a new one: a
 // recommendation is counted again only by the rules that it was made by.
-const Rules = 3
+const Rules = 4
 
 // None is what is recommended when the evidence does not carry the lowest tier.
 const None bench.Tier = "none"
@@ -135,6 +135,10 @@ func (r *review) unmet(rec *Recommendation, tier bench.Tier) []string {
 	unmet = append(unmet, r.anchorProblems()...)
 	if tier != bench.Bronze {
 		unmet = append(unmet, r.reproductionProblems()...)
+		unmet = append(unmet, r.endpointProblems()...)
+	}
+	if rank(tier) >= rank(bench.Gold) {
+		unmet = append(unmet, r.liveProblems(tier)...)
 	}
 	return unmet
 }

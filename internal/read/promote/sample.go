@@ -194,8 +194,8 @@ func (r *review) recordProblem(a attempt, c *history.Case, s sample) string {
 	if unnamed(c.Context.HarnessVersion) {
 		return unnamedProgram
 	}
-	if c.Cassette != nil && !r.in.History.Recorded(a.Class, *c.Cassette, a.Index) {
-		return "no cassette.recorded entry names its cassette"
+	if c.Cassette != nil {
+		return r.recordingProblem(r.recorded(*c.Cassette, a.Index))
 	}
 	return ""
 }
