@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"embed"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -22,28 +24,17 @@ import (
 	"tallystick/internal/record/store"
 	"tallystick/internal/run/bench"
 	"tallystick/internal/run/harness"
-	"tallystick/internal/run/provider"
 )
 
-// What the forger of recordings writes: a class, and an agent with a known model. The
-// server that answers it is on this machine.
+// fakeFiles is what the forger of recordings writes: a class, an agent with a known
+// model, and whom it is to ask, at the ADDRESS of a server on this machine.
+//
+//go:embed fake
+var fakeFiles embed.FS
+
 const (
 	fakeClass = "sums"
 	fakeModel = "gpt-4o"
-
-	fakeRegistration = `version: 1
-class: sums
-trust: signed
-current_tier: bronze
-thresholds: {bronze: {lower_bound_95: 0.5, calibrated: true}}
-minimum_cases: {bronze: 5}
-limits: {wall_clock_seconds: 60, memory_bytes: 1073741824, turns: 5, tokens: 100000, cost_microdollars: 100000}
-governance: restricted
-isolation: {classes: [gvisor], scope: case, allow_weaker: false}
-model_endpoints: [{scheme: https, host: api.openai.com, port: 443}]
-judged_scores_count: false
-`
-	fakeTarget = "version: 1\nkind: builtin\nbuiltin: {model: gpt-4o, api: openai.chat, max_output_tokens: 100, retries: 0}\n"
 )
 
 // recordFromFakeServer makes a workspace of people who are no examples, records a class
@@ -64,10 +55,9 @@ func recordFromFakeServer(d *demo, copied string) error {
 	if _, err := ceremony.Init(ctx, ceremony.InitOptions{Dir: dir, Origin: demoOrigin, Signers: signers}, world); err != nil {
 		return err
 	}
-	files := map[string][]byte{
-		"targets/default.yaml":                 []byte(fakeTarget),
-		provider.SettingsFile:                  fmt.Appendf(nil, "version: 1\nopenai: {base_url: %q, prices: {%q: {input: 0, output: 0}}}\n", url, fakeModel),
-		"bench/sums/" + bench.RegistrationFile: []byte(fakeRegistration),
+	files, err := filesToFake(url)
+	if err != nil {
+		return err
 	}
 	for n := 1; n <= 5; n++ {
 		id := fmt.Sprintf("sum-%d", n)
@@ -106,6 +96,20 @@ func recordFromFakeServer(d *demo, copied string) error {
 		return err
 	}
 	return d.run(ctx, dir, fakeClass, world)
+}
+
+// filesToFake are the forger's files, with the address of the server.
+func filesToFake(url string) (map[string][]byte, error) {
+	files := make(map[string][]byte)
+	err := fs.WalkDir(fakeFiles, "fake", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		data, err := fakeFiles.ReadFile(path)
+		files[strings.TrimPrefix(path, "fake/")] = bytes.ReplaceAll(data, []byte("ADDRESS"), []byte(url))
+		return err
+	})
+	return files, err
 }
 
 // recordClass is "tally record".
