@@ -53,6 +53,8 @@ type benchDigestAnswer struct {
 	Cases       int         `json:"cases"`
 	Changed     []string    `json:"changed"`
 	Missing     missingList `json:"missing"`
+
+	RecordedFrom *ceremony.RecordedFrom `json:"recorded_from"`
 }
 
 func runBenchDigest(_ context.Context, env *Env, o ceremony.DigestOptions) error {
@@ -68,11 +70,14 @@ func runBenchDigest(_ context.Context, env *Env, o ceremony.DigestOptions) error
 	if err != nil {
 		return err
 	}
-	a := benchDigestAnswer{o.Class, d.Bench.String(), d.Cases, d.Changed, d.Missing}
+	a := benchDigestAnswer{o.Class, d.Bench.String(), d.Cases, d.Changed, d.Missing, d.From}
 	return env.Answer(a, func(out io.Writer) {
 		fmt.Fprintf(out, "bench digest  %s\n%s\n", a.BenchDigest, caseCount(d.Cases, d.Lines))
 		for _, name := range a.Changed {
 			fmt.Fprintf(out, "wrote  %s\n", plain.Line(name))
+		}
+		for _, line := range d.From.Lines() {
+			fmt.Fprintf(out, "recorded from, as the operator's machine saw it: %s\n", plain.Line(line))
 		}
 		a.Missing.print(out)
 	})

@@ -43,6 +43,7 @@ type Digested struct {
 	Lines   int
 	Changed []string // files that were written
 	Missing []bench.Missing
+	From    *RecordedFrom // who answered in the recordings
 }
 
 // Digest computes the digests of what is in a class and writes them.
@@ -111,6 +112,9 @@ func (done *Digested) look(c *dossier.Corpus, class string, cases int) error {
 	done.Cases = cases
 	if d.Dataset != nil {
 		done.Lines = len(d.Dataset.Lines)
+	}
+	if done.From, err = recordedFrom(d); err != nil {
+		return err
 	}
 	done.Missing, err = d.Status(c.Root, c.Options)
 	return err

@@ -31,6 +31,7 @@ var lies = []forgery{
 	{"prove the good case with the failed case's registration left out", refusal.ReceiptInvalid, nothingHere, proofWithoutRegistration},
 	{"prove it with a receipt of another ledger", refusal.CheckpointInvalid, nothingHere, receiptOfAnotherKey},
 	{"appoint oneself: sign a new list of people alone", refusal.TwoPersonRule, nothingHere, appointOneself},
+	{"record from a server of one's own that calls itself gpt-4o", refusal.TierNotRecommended, recordFromFakeServer, countFakeServer},
 }
 
 // bundleWithoutCalls packs the failed case's bundle anew, as if the agent had

@@ -99,8 +99,8 @@ type bailiff struct {
 }
 
 // judge is the judge of the workspace, nil if it has none. Live draws go to
-// draws; without that nothing is drawn.
-func (s *Setup) judge(mode judge.Mode, draws *draws) (harness.Judge, error) {
+// draws; without that nothing is drawn. Asked is who answers a live judge.
+func (s *Setup) judge(mode judge.Mode, draws *draws, asked *provider.Access) (harness.Judge, error) {
 	settings, err := judge.LoadSettings(s.place.Path(judge.SettingsFile))
 	if err != nil || settings == nil {
 		return nil, err
@@ -111,6 +111,9 @@ func (s *Setup) judge(mode judge.Mode, draws *draws) (harness.Judge, error) {
 	}
 	if draws != nil {
 		cfg.Drawn, cfg.Draw = draws.drawn, draws.draw
+	}
+	if asked != nil {
+		cfg.At = asked.Settings.At
 	}
 	b := &bailiff{settings: settings, mode: mode, judges: map[string]*judge.Judge{}, note: s.place.Note, draws: draws}
 	for _, name := range append([]string{""}, slices.Sorted(maps.Keys(settings.Others))...) {

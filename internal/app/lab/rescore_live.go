@@ -78,10 +78,10 @@ func (s *Setup) secondOpinion(ctx context.Context, cfg harness.Config, original 
 // open makes the two judges and the journal. What a rescore pays is not part of
 // what the attempt paid, so it has a journal of its own beside that one.
 func (j *secondOpinion) open(original Original, draws *draws) (err error) {
-	if j.kept, err = j.s.judge(judge.Replay, draws); err != nil {
+	if j.kept, err = j.s.judge(judge.Replay, draws, nil); err != nil {
 		return err
 	}
-	if j.asked, err = j.s.judge(judge.Live, draws); err != nil {
+	if j.asked, err = j.s.judge(judge.Live, draws, j.access); err != nil {
 		return err
 	}
 	owner := journal.Owner{Attempt: original.ID, Origin: j.s.place.Settings.Origin, Registered: digest.ContentOf([]byte(original.Head.String()))}

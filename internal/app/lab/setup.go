@@ -129,6 +129,6 @@ func (s *Setup) config() (harness.Config, error) {
 		cfg.TestMounts = append(cfg.TestMounts, sandbox.Mount{Host: m.Host, Inside: m.Inside})
 	}
 	cfg.TestImage = s.place.Settings.TestImage
-	cfg.Judge, err = s.judge(judge.Replay, nil)
+	cfg.Judge, err = s.judge(judge.Replay, nil, nil)
 	return cfg, err
 }

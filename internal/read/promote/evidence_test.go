@@ -16,7 +16,7 @@ import (
 func TestOnlyWhatTheLedgerSawRecordedCounts(t *testing.T) {
 	tapes := func(k *book, edit func(*evidence.CassetteRecorded)) {
 		for _, c := range k.bench.Cases() {
-			r := &evidence.CassetteRecorded{Class: class, CaseID: c.Case().CaseID, Digest: *c.Case().CassetteDigest, Provenance: "recorded", Kept: true}
+			r := tapeOf(class, c.Case().CaseID, *c.Case().CassetteDigest, modelServer)
 			if edit != nil {
 				edit(r)
 			}
@@ -25,7 +25,7 @@ func TestOnlyWhatTheLedgerSawRecordedCounts(t *testing.T) {
 	}
 	byHand := func(k *book) {
 		for _, c := range k.bench.Cases() {
-			k.byHand(evidence.CassetteRecordedKind, &evidence.CassetteRecorded{Class: class, CaseID: c.Case().CaseID, Digest: *c.Case().CassetteDigest, Provenance: "recorded", Kept: true})
+			k.byHand(evidence.CassetteRecordedKind, tapeOf(class, c.Case().CaseID, *c.Case().CassetteDigest, modelServer))
 		}
 	}
 	for _, tt := range []struct {

@@ -79,6 +79,7 @@ limits: {wall_clock_seconds: 300, memory_bytes: 1073741824, turns: 20, tokens: 1
 governance: restricted
 isolation: {classes: [gvisor, microvm], scope: case, allow_weaker: false}
 origins: ["example.com/evals"]
+model_endpoints: [{scheme: https, host: api.example.com, port: 443}]
 judged_scores_count: false
 `
 
@@ -239,6 +240,7 @@ type book struct {
 
 	ends    map[string][2]digest.ID // heads of registration and end, by attempt
 	again   int                     // second runs so far
+	last    run                     // that was run
 	noTapes bool                    // the ledger has no entries of the recordings
 }
 
@@ -292,8 +294,9 @@ type run struct {
 	score    func(i int, s *evidence.CaseScored)
 	skip     func(i int) bool
 	starts   func(i int) int
-	worker   func(i int) string // whose machine case.started names
-	open     bool               // never finished
+	worker   func(i int) string  // whose machine case.started names
+	open     bool                // never finished
+	from     []evidence.Endpoint // of the replies of each case, if it is live
 }
 
 func fails(s *evidence.CaseScored) {
@@ -312,6 +315,7 @@ func (k *book) runs(r run) string {
 	if r.key == "" {
 		r.key = "olga"
 	}
+	k.last = r
 	k.number++
 	reg := &evidence.AttemptRegistered{
 		SchemaVersion: 1, Attempt: fmt.Sprintf("%s.%s.%d", class, r.target, k.number), Origin: origin, Class: class, Target: r.target,
@@ -355,6 +359,9 @@ func (k *book) runs(r run) string {
 		s.Execution = starts
 		if r.score != nil {
 			r.score(i, s)
+		}
+		if r.from != nil {
+			k.add(evidence.CassetteRecordedKind, tapeOf(class, c.ID, digest.ContentOf([]byte(reg.Attempt+"recording"+c.ID)), r.from...))
 		}
 		k.add(evidence.CaseScoredKind, s)
 	}
@@ -419,13 +426,46 @@ func (k *book) sign(key string, record evidence.Body) string {
 	return string(sig)
 }
 
+// modelServer is the endpoint that the registration lists.
+var modelServer = evidence.Endpoint{Scheme: "https", Host: "api.example.com", Port: 443, Path: "/v1", Roots: evidence.ShippedRoots,
+	Leaf: digest.IDOf([]byte("leaf")).String(), Chain: digest.IDOf([]byte("chain")).String()}
+
+// tapeOf is the entry of a recording with one reply from each of the endpoints.
+func tapeOf(class, caseID string, d digest.Content, from ...evidence.Endpoint) *evidence.CassetteRecorded {
+	n := len(from)
+	r := &evidence.CassetteRecorded{Class: class, CaseID: caseID, Digest: d, Provenance: "recorded", Kept: true, Calls: n, ModelCalls: &n}
+	for _, e := range from {
+		r.Endpoints = evidence.AddEndpoints(r.Endpoints, []evidence.EndpointUse{{Endpoint: e, Models: []string{"gpt-4o"}, Replies: 1}})
+	}
+	return r
+}
+
+// relive is a live attempt by another runner at what was run last.
+func (k *book) relive(key string, edit func(*run), from ...evidence.Endpoint) string {
+	k.Helper()
+	r := run{target: k.last.target, version: k.last.version, key: key, from: from}
+	r.register = func(a *evidence.AttemptRegistered) {
+		a.Mode = "live"
+		for i := range a.Plan.Cases {
+			a.Plan.Cases[i].Cassette = nil
+		}
+	}
+	if len(from) == 0 {
+		r.from = []evidence.Endpoint{modelServer}
+	}
+	if edit != nil {
+		edit(&r)
+	}
+	return k.runs(r)
+}
+
 // TapesOf are the recordings of a bench as if they had been made before the
 // ledger's first attempt. TestOnlyWhatTheLedgerSawRecordedCounts has real ones.
 func TapesOf(b *bench.Verified) []history.Tape {
 	var tapes []history.Tape
 	for _, c := range b.Cases() {
 		if d := c.Case().CassetteDigest; d != nil {
-			tapes = append(tapes, history.Tape{CassetteRecorded: evidence.CassetteRecorded{Class: b.Class(), CaseID: c.Case().CaseID, Digest: *d, Provenance: "recorded", Kept: true}})
+			tapes = append(tapes, history.Tape{CassetteRecorded: *tapeOf(b.Class(), c.Case().CaseID, *d, modelServer)})
 		}
 	}
 	return tapes

@@ -136,9 +136,11 @@ func (r *review) unmet(rec *Recommendation, tier bench.Tier) []string {
 	if tier != bench.Bronze {
 		unmet = append(unmet, r.reproductionProblems()...)
 		unmet = append(unmet, r.rootProblems()...)
+		unmet = append(unmet, r.endpointProblems()...)
 	}
 	if rank(tier) > rank(bench.Silver) {
 		unmet = append(unmet, r.outsideProblems(tier)...)
+		unmet = append(unmet, r.liveProblems(tier)...)
 	}
 	return unmet
 }

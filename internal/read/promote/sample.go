@@ -191,11 +191,13 @@ func (r *review) recordProblem(a attempt, c *history.Case, s sample) string {
 	if why := r.imageProblem(c.Context); why != "" {
 		return why
 	}
+	if c.Cassette != nil {
+		if why := r.recordingProblem(r.recorded(*c.Cassette, a.Index)); why != "" {
+			return why
+		}
+	}
 	if unnamed(c.Context.HarnessVersion) {
 		return unnamedProgram
-	}
-	if c.Cassette != nil && !r.in.History.Recorded(a.Class, *c.Cassette, a.Index) {
-		return "no cassette.recorded entry names its cassette"
 	}
 	return ""
 }

@@ -143,6 +143,7 @@ limits: {wall_clock_seconds: 300, memory_bytes: 1073741824, turns: 20, tokens: 1
 governance: restricted
 isolation: {classes: [gvisor], scope: case, allow_weaker: false}
 origins: ["example.com/evals"]
+model_endpoints: [{scheme: https, host: api.example.com, port: 443}]
 judged_scores_count: false
 `
 

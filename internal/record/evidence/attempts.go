@@ -425,6 +425,12 @@ type CassetteRecorded struct {
 	Kept       bool           `json:"kept"`
 	Calls      int            `json:"calls"`
 	CostMicro  int64          `json:"cost_microdollars"`
+
+	// ModelCalls is how many of the calls are of models, and Endpoints who answered
+	// them, as the operator's machine saw it. Neither is in entries from before
+	// recordings named endpoints.
+	ModelCalls *int          `json:"model_calls,omitempty"`
+	Endpoints  []EndpointUse `json:"endpoints,omitempty"`
 }
 
 // Kind is cassette.recorded.

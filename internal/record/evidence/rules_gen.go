@@ -11,6 +11,22 @@ import (
 
 var planReducePattern = regexp.MustCompile(`^(?:mode|max|all|at_least:[1-9][0-9]{0,8})$`)
 
+var endpointUseAddressesPattern = regexp.MustCompile(`^(?:[0-9a-f:.]+)$`)
+
+var endpointAddressPattern = regexp.MustCompile(`^(?:[0-9a-f:.]+)$`)
+
+var endpointChainPattern = regexp.MustCompile(`^(?:plain|sha256:[0-9a-f]{64})$`)
+
+var endpointHostPattern = regexp.MustCompile(`^(?:[a-z0-9._:-]+)$`)
+
+var endpointLeafPattern = regexp.MustCompile(`^(?:plain|sha256:[0-9a-f]{64})$`)
+
+var endpointPathPattern = regexp.MustCompile(`^(?:/[!-~]*)$`)
+
+var endpointProxyPattern = regexp.MustCompile(`^(?:[a-z0-9._:[\]-]+)$`)
+
+var endpointRootsPattern = regexp.MustCompile(`^(?:shipped|sha256:[0-9a-f]{64})$`)
+
 var integrityEventBoundaryPattern = regexp.MustCompile(`^(?:TB-[1-8])$`)
 
 // Validate says which rule of anchor.published is broken, or nil.
@@ -656,8 +672,95 @@ func (c *CassetteRecorded) Validate() error {
 		return broken("class", "is empty")
 	case c.CostMicro < 0:
 		return broken("cost_microdollars", "is %d, expected at least 0", c.CostMicro)
+	}
+	for at := range c.Endpoints {
+		if err := c.Endpoints[at].validate(); err != nil {
+			return within("endpoints."+strconv.Itoa(at), err)
+		}
+	}
+	switch {
+	case c.ModelCalls != nil && *c.ModelCalls < 0:
+		return broken("model_calls", "is %d, expected at least 0", *c.ModelCalls)
 	case c.Provenance != "recorded" && c.Provenance != "edited" && c.Provenance != "authored":
 		return broken("provenance", "is %.80q, expected recorded, edited or authored", c.Provenance)
+	case len(c.Endpoints) > 0 && c.ModelCalls == nil:
+		return broken("endpoints", "is there without model_calls")
+	}
+	return nil
+}
+
+func (u *EndpointUse) validate() error {
+	seenAddresses := make(map[string]bool, len(u.Addresses))
+	for at, item := range u.Addresses {
+		switch {
+		case len(item) < 2 || len(item) > 45:
+			return broken("addresses."+strconv.Itoa(at), "has %d bytes, expected 2 to 45", len(item))
+		case !endpointUseAddressesPattern.MatchString(item):
+			return broken("addresses."+strconv.Itoa(at), "is %.80q, expected [0-9a-f:.]+", item)
+		case seenAddresses[item]:
+			return broken("addresses."+strconv.Itoa(at), "is listed twice: %.80q", item)
+		}
+		seenAddresses[item] = true
+		if at > 0 && u.Addresses[at-1] > item {
+			return broken("addresses."+strconv.Itoa(at), "is not in order")
+		}
+	}
+	if err := u.Endpoint.validate(); err != nil {
+		return within("endpoint", err)
+	}
+	seenModels := make(map[string]bool, len(u.Models))
+	for at, item := range u.Models {
+		switch {
+		case item == "":
+			return broken("models."+strconv.Itoa(at), "is empty")
+		case len(item) > 1024:
+			return broken("models."+strconv.Itoa(at), "has %d bytes, expected at most 1024", len(item))
+		case seenModels[item]:
+			return broken("models."+strconv.Itoa(at), "is listed twice: %.80q", item)
+		}
+		seenModels[item] = true
+		if at > 0 && u.Models[at-1] > item {
+			return broken("models."+strconv.Itoa(at), "is not in order")
+		}
+	}
+	if u.Replies < 1 {
+		return broken("replies", "is %d, expected at least 1", u.Replies)
+	}
+	return nil
+}
+
+func (e *Endpoint) validate() error {
+	switch {
+	case len(e.Address) > 45:
+		return broken("address", "has %d bytes, expected at most 45", len(e.Address))
+	case e.Address != "" && !endpointAddressPattern.MatchString(e.Address):
+		return broken("address", "is %.80q, expected [0-9a-f:.]+", e.Address)
+	case !endpointChainPattern.MatchString(e.Chain):
+		return broken("chain", "is %.80q, expected plain|sha256:[0-9a-f]{64}", e.Chain)
+	case e.Host == "":
+		return broken("host", "is empty")
+	case len(e.Host) > 253:
+		return broken("host", "has %d bytes, expected at most 253", len(e.Host))
+	case !endpointHostPattern.MatchString(e.Host):
+		return broken("host", "is %.80q, expected [a-z0-9._:-]+", e.Host)
+	case !endpointLeafPattern.MatchString(e.Leaf):
+		return broken("leaf", "is %.80q, expected plain|sha256:[0-9a-f]{64}", e.Leaf)
+	case len(e.Path) > 1000:
+		return broken("path", "has %d bytes, expected at most 1000", len(e.Path))
+	case e.Path != "" && !endpointPathPattern.MatchString(e.Path):
+		return broken("path", "is %.80q, expected /[!-~]*", e.Path)
+	case e.Port < 1 || e.Port > 65535:
+		return broken("port", "is %d, expected 1 to 65535", e.Port)
+	case len(e.Proxy) > 260:
+		return broken("proxy", "has %d bytes, expected at most 260", len(e.Proxy))
+	case e.Proxy != "" && !endpointProxyPattern.MatchString(e.Proxy):
+		return broken("proxy", "is %.80q, expected [a-z0-9._:[\\]-]+", e.Proxy)
+	case e.Roots != "" && !endpointRootsPattern.MatchString(e.Roots):
+		return broken("roots", "is %.80q, expected shipped|sha256:[0-9a-f]{64}", e.Roots)
+	case e.Scheme != "https" && e.Scheme != "http":
+		return broken("scheme", "is %.80q, expected https or http", e.Scheme)
+	case (e.Roots != "") != (e.Scheme == "https"):
+		return broken("roots", "is expected exactly when scheme is https; it is %v", e.Scheme)
 	}
 	return nil
 }

@@ -13,6 +13,12 @@ import (
 
 var anchorPinsEveryPattern = regexp.MustCompile(`^(?:none|[1-9][0-9]{0,3}h|[1-9][0-9]{0,2}d)$`)
 
+var modelEndpointHostPattern = regexp.MustCompile(`^(?:[a-z0-9._:-]+)$`)
+
+var modelEndpointPathPattern = regexp.MustCompile(`^(?:/[!-~]*)$`)
+
+var modelEndpointProxyPattern = regexp.MustCompile(`^(?:[a-z0-9._:[\]-]+)$`)
+
 // validate says which rule of case is broken, or nil.
 func (c *Case) validate() error {
 	if err := CheckID(c.CaseID); err != nil {
@@ -380,6 +386,14 @@ func (r *Registration) validate() error {
 			return broken("minimum_cases."+string(name), "found %d, expected 1 to 1099511627776", item)
 		}
 	}
+	if len(r.ModelEndpoints) > 100 {
+		return broken("model_endpoints", "has %d elements, expected at most 100", len(r.ModelEndpoints))
+	}
+	for at := range r.ModelEndpoints {
+		if err := r.ModelEndpoints[at].validate(); err != nil {
+			return within("model_endpoints."+strconv.Itoa(at), err)
+		}
+	}
 	seenNormalise := make(map[evidence.Normaliser]bool, len(r.Normalise))
 	for at, item := range r.Normalise {
 		if err := evidence.CheckNormaliser(item); err != nil {
@@ -579,6 +593,30 @@ func (l *Limits) validate() error {
 		return broken("turns", "found %d, expected 1 to 1099511627776", l.Turns)
 	case l.WallClockSeconds < 1 || l.WallClockSeconds > 86400:
 		return broken("wall_clock_seconds", "found %d, expected 1 to 86400", l.WallClockSeconds)
+	}
+	return nil
+}
+
+func (m *ModelEndpoint) validate() error {
+	switch {
+	case m.Host == "":
+		return broken("host", "is empty")
+	case len(m.Host) > 253:
+		return broken("host", "has %d bytes, expected at most 253", len(m.Host))
+	case !modelEndpointHostPattern.MatchString(m.Host):
+		return broken("host", "found %.80q, expected [a-z0-9._:-]+", m.Host)
+	case len(m.Path) > 1000:
+		return broken("path", "has %d bytes, expected at most 1000", len(m.Path))
+	case m.Path != "" && !modelEndpointPathPattern.MatchString(m.Path):
+		return broken("path", "found %.80q, expected /[!-~]*", m.Path)
+	case m.Port < 1 || m.Port > 65535:
+		return broken("port", "found %d, expected 1 to 65535", m.Port)
+	case len(m.Proxy) > 260:
+		return broken("proxy", "has %d bytes, expected at most 260", len(m.Proxy))
+	case m.Proxy != "" && !modelEndpointProxyPattern.MatchString(m.Proxy):
+		return broken("proxy", "found %.80q, expected [a-z0-9._:[\\]-]+", m.Proxy)
+	case m.Scheme != "https" && m.Scheme != "http":
+		return broken("scheme", "found %.80q, expected https or http", m.Scheme)
 	}
 	return nil
 }

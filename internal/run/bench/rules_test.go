@@ -96,9 +96,10 @@ func validDocuments(t *testing.T) map[string][][]byte {
 // fullDocument has the keys that none of the valid documents has.
 func fullDocument(t *testing.T, document string) [][]byte {
 	t.Helper()
-	digest := `"blake3:` + strings.Repeat("4", 64) + `"`
+	digest, id := `"blake3:`+strings.Repeat("4", 64)+`"`, `"sha256:`+strings.Repeat("5", 64)+`"`
 	yaml := map[string]string{
-		"registration": scratchRegistration + "agent_tools: [Bash, Read]\nnormalise: [dates, ids]\n",
+		"registration": scratchRegistration + "agent_tools: [Bash, Read]\nnormalise: [dates, ids]\n" +
+			"model_endpoints: [{scheme: https, host: api.example.com, port: 443, path: /v1, local: true, roots: " + id + ", proxy: \"proxy:3128\", leaf: " + id + ", chain: " + id + "}]\n",
 		"case": "schema_version: 1\ncase_id: a\ntitle: A\ndisposition: positive\ndifficulty: easy\ncassettes: {one.b: {digest: " + digest + ", provenance: edited}}\n" +
 			"provenance: {source: curated, source_ref: {type: synthetic, value: x}, added_at: \"2026-05-12T14:00:00Z\", last_validated_at: \"2026-05-12T14:00:00Z\"}\n",
 		"manifest": "version: 1\nclass: a\nregistration: " + digest + "\ncases: {}\njudges: " + digest + "\ndocuments: " + digest + "\ndataset_cassettes: {one: " + digest + "}\n",

@@ -24,6 +24,7 @@ import (
 	"sync"
 	"time"
 
+	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
@@ -360,10 +361,16 @@ func (a *attempt) noteRecording(j job, g *Graded) error {
 	if err != nil {
 		return err
 	}
-	t := c.Header.Totals
-	_, err = a.books.Ledger.AppendRecord(evidence.CassetteRecordedKind, &evidence.CassetteRecorded{Class: a.cfg.Bench.Class(), CaseID: j.id, Digest: cassette.Digest(g.Recording),
-		Provenance: string(c.Header.Provenance), Kept: true, Calls: int(t.ModelCalls + t.ToolCalls + t.MCPExchanges), CostMicro: t.CostMicrodollars})
+	_, err = a.books.Ledger.AppendRecord(evidence.CassetteRecordedKind, RecordingEntry(a.cfg.Bench.Class(), j.id, c, cassette.Digest(g.Recording)))
 	return err
+}
+
+// RecordingEntry is what the ledger gets of a recording that is kept.
+func RecordingEntry(class, caseID string, c *cassette.Cassette, d digest.Content) *evidence.CassetteRecorded {
+	t := c.Header.Totals
+	models := int(t.ModelCalls)
+	return &evidence.CassetteRecorded{Class: class, CaseID: caseID, Digest: d, Provenance: string(c.Header.Provenance), Kept: true,
+		Calls: len(c.Interactions), CostMicro: t.CostMicrodollars, ModelCalls: &models, Endpoints: c.Header.Endpoints}
 }
 
 func (a *attempt) suspend(j job) error {

@@ -287,7 +287,7 @@ func (c *call) keep(ctx context.Context, r *reply) (*cassette.Interaction, error
 		return nil, c.failure(ctx, r.err)
 	}
 	it, err := l.cfg.Recorder.Model(cassette.ModelTraffic{API: c.api, Request: c.body, Status: r.status, Headers: kept(r.header),
-		Body: r.body, Streamed: r.streamed, Latency: r.latency, Purpose: l.cfg.Purpose})
+		Body: r.body, Streamed: r.streamed, Latency: r.latency, From: r.from, RequestID: requestID(r.header), Purpose: l.cfg.Purpose})
 	if err != nil {
 		c.settle(r.cost(nil, c.most))
 		l.count(func(s *Stats) { s.Failed++ })
