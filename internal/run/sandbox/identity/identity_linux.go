@@ -35,13 +35,12 @@ func firstChanged(entries []entry) string {
 				return gone(e.dir, err)
 			}
 		}
-		path := filepath.Join(e.dir, e.name)
 		now, err := at(dir, e.name)
 		if err != nil {
-			return gone(path, err)
+			return gone(filepath.Join(e.dir, e.name), err)
 		}
 		if now != e.id {
-			return difference(path, e.id, now)
+			return difference(filepath.Join(e.dir, e.name), e.id, now)
 		}
 	}
 	return ""
@@ -51,11 +50,18 @@ func firstChanged(entries []entry) string {
 // mapped so that it can write to it. It says false where the kernel does not tell:
 // of another user's file, and on file systems without leases.
 func OpenForWriting(f *os.File) bool {
-	_, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
-	if err == nil {
-		unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_UNLCK)
+	c, err := f.SyscallConn() // Fd would make the file blocking, with two more calls
+	if err != nil {
+		return false
 	}
-	return err == unix.EAGAIN
+	written := false
+	_ = c.Control(func(fd uintptr) {
+		_, err := unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_RDLCK)
+		if written = err == unix.EAGAIN; err == nil {
+			unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK)
+		}
+	})
+	return written
 }
 
 // mountLines is the mount table as this process sees it.
