@@ -8,7 +8,7 @@ import (
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/sequential"
-	"tallystick/internal/run/trajectory"
+	"tallystick/internal/run/vantage"
 )
 
 // A brief is what the totals need of a record; a long attempt keeps one for
@@ -106,7 +106,7 @@ func (a *attempt) summary() *Summary {
 			}
 			s.Outcomes[b.outcome]++
 			s.CostMicroUSD += b.cost
-			s.CostUnknown = s.CostUnknown || b.vantage == trajectory.SeenAnswers
+			s.CostUnknown = s.CostUnknown || vantage.Of(b.vantage).Sees(vantage.Cost).Sight != vantage.Seen
 			if b.outcome == evidence.Passed || b.outcome == evidence.Failed {
 				sum += b.score
 				scored++
