@@ -437,6 +437,15 @@ func evidenceThat(missing func(*history.Case) error) func(*history.Attempt) (*do
 
 func (k *book) recommendAsIs() *Recommendation {
 	k.Helper()
+	rec, err := Recommend(k.input())
+	k.must(err)
+	k.must(rec.Recommendation.Validate())
+	return rec
+}
+
+// input closes the ledger and reads it as whoever asks does.
+func (k *book) input() Input {
+	k.Helper()
 	k.must(k.l.Close())
 	files, err := sequencer.LoadAnchors(store.OS{}, k.cfg.Anchors)
 	k.must(err)
@@ -461,8 +470,5 @@ func (k *book) recommendAsIs() *Recommendation {
 	if !k.noTapes {
 		in.History.Tapes = append(in.History.Tapes, TapesOf(k.bench)...)
 	}
-	rec, err := Recommend(in)
-	k.must(err)
-	k.must(rec.Recommendation.Validate())
-	return rec
+	return in
 }
