@@ -613,7 +613,14 @@ func (t *Totals) estimate(samples []sample) {
 
 // round cuts to six decimals, more than any of these numbers is good for, so
 // that a second implementation in another language prints the same.
-func round(v float64) float64 { return math.Round(v*1e6) / 1e6 }
+// What is below 1 stays below it.
+func round(v float64) float64 {
+	r := math.Round(v*1e6) / 1e6
+	if r >= 1 && v < 1 {
+		return 0.999999
+	}
+	return r
+}
 
 // maxK bounds how many k are shown.
 const maxK = 10

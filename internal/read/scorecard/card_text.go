@@ -53,7 +53,7 @@ func (s *Answer) printCard(out io.Writer) {
 		c.Errors, plain.OfWhich(plain.Count{N: c.Unscored, What: "unscored"}, plain.Count{N: c.Truncated, What: "truncated"}))
 	row("solve rate", "%.4f  [%.4f, %.4f] at 95 %%, over %d distinct cases", c.SolveRate, c.SolveRateCI95[0], c.SolveRateCI95[1], c.DistinctCases)
 	if c.MeanScore != nil {
-		row("mean score", "%.4f  [%.4f, %.4f], of %d scored tasks", *c.MeanScore, c.MeanScoreCI95[0], c.MeanScoreCI95[1], c.ScoredTasks)
+		row("mean score", "%s  [%.4f, %.4f], of %d scored tasks", plain.Score(*c.MeanScore, 4), c.MeanScoreCI95[0], c.MeanScoreCI95[1], c.ScoredTasks)
 	}
 	if c.MeanScoreBounds != nil {
 		row("bounds", "with every task scored: rate %.4f to %.4f, mean %.4f to %.4f", c.SolveRateBounds[0], c.SolveRateBounds[1], c.MeanScoreBounds[0], c.MeanScoreBounds[1])
@@ -210,7 +210,7 @@ func failedText(out io.Writer, cases []FailedRow) {
 	for _, c := range cases {
 		score := "-"
 		if c.Score != nil {
-			score = fmt.Sprintf("%.4f", *c.Score)
+			score = plain.Score(*c.Score, 4)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%d\t%s\n", plain.Line(c.Attempt), plain.Line(c.CaseID), c.Repeat, c.Outcome, score, c.Entry, plain.Line(strings.Join(c.Modes, ", ")))
 	}

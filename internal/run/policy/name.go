@@ -3,11 +3,13 @@ package policy
 import (
 	"slices"
 	"strings"
+
+	"tallystick/internal/record/plain"
 )
 
 // isListed reports whether a list that forbids or restricts names a tool. An agent
 // chooses the names of its own tools, so a name is found however it is spelled: in
-// other case, with other separators, with digits that look like letters, or with
+// other case, with other separators, with letters that look alike, or with
 // what a client puts before it, as in mcp__shop__issue_refund.
 func isListed(list []string, name string) bool {
 	called := spellings(name)
@@ -39,28 +41,15 @@ func spellings(name string) []string {
 	}
 }
 
-// folded is a name as it is compared: letters and digits in one case, and those
-// that are taken for each other as one.
+// folded is a name as it is compared: what a person could take for another is one,
+// and nothing separates.
 func folded(name string) string {
 	return strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'A' && r <= 'Z':
-			r += 'a' - 'A'
-		case r >= 0x80:
-			return r
-		}
-		switch {
-		case r == '0':
-			return 'o'
-		case r == '1' || r == 'l':
-			return 'i'
-		case r == '5':
-			return 's'
-		case r >= 'a' && r <= 'z' || r >= '2' && r <= '9' || r >= 0x80:
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r >= 0x80 {
 			return r
 		}
 		return -1
-	}, name)
+	}, plain.Fold(name))
 }
 
 // isForeign reports whether a name has letters that may be taken for others.
