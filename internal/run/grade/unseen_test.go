@@ -155,3 +155,19 @@ func TestWhatWasSeenInPartStillFails(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsNotTheAgentsIsNotGraded: of an agent elsewhere the working folder and the
+// test that ran on it say nothing, though they are there.
+func TestWhatIsNotTheAgentsIsNotGraded(t *testing.T) {
+	run := runAt(t, vantage.Answers, step{1, &trajectory.TurnStarted{}}, step{1, &trajectory.TestRun{Command: []string{"true"}, Output: text("ok"), Passed: true}})
+	s := &extract.Source{Trajectory: run, File: func(string) ([]byte, bool, error) { return []byte("right"), true, nil }}
+	for _, spec := range []string{
+		`{"expect":{"test_passed":true}}`,
+		`{"extract":{"kind":"test"},"grade":{"kind":"exact","expected":true}}`,
+		`{"extract":{"kind":"file","path":"a.txt"},"grade":{"kind":"exact","expected":"right"}}`,
+	} {
+		if got, why := outcomeOf(t, spec, s); got != Unscored {
+			t.Errorf("%s: %s (%s), want unscored", spec, got, why)
+		}
+	}
+}
