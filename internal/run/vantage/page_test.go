@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -63,6 +64,11 @@ func page() string {
 					list = append(list, string(m))
 				}
 				text = strings.Join(list, ", ")
+			}
+			if k == vantage.Field { // a field of ours has no name in the file
+				name = strings.TrimSpace(regexp.MustCompile(`[A-Z][a-z]+`).ReplaceAllString(name, " $0"))
+				fmt.Fprintf(&b, "| %s | %s |\n", name, text)
+				continue
 			}
 			fmt.Fprintf(&b, "| `%s` | %s |\n", name, text)
 		}
