@@ -136,7 +136,7 @@ func scoreText(score *float64) string {
 	if score == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%.4f", *score)
+	return plain.Score(*score, 4)
 }
 
 func showCaseText(out io.Writer, a *answer.ShownRun) {

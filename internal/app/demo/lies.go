@@ -30,6 +30,7 @@ var lies = []forgery{
 	{"advise a tier that the evidence does not carry", refusal.GateNotMet, nothingHere, requireGold},
 	{"prove the good case with the failed case's registration left out", refusal.ReceiptInvalid, nothingHere, proofWithoutRegistration},
 	{"prove it with a receipt of another ledger", refusal.CheckpointInvalid, nothingHere, receiptOfAnotherKey},
+	{"pay past the policy, in the agent's own process", refusal.GateNotMet, nothingHere, evadePolicy},
 	{"appoint oneself: sign a new list of people alone", refusal.TwoPersonRule, nothingHere, appointOneself},
 	{"record from a server of one's own that calls itself gpt-4o", refusal.TierNotRecommended, recordFromFakeServer, countFakeServer},
 }

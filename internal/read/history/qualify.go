@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/run/vantage"
 )
 
 // A Qualification is something that a reader must know beside a number: how it
@@ -183,7 +184,7 @@ func (a *Attempt) QualificationsOf(c *Case) []string {
 // authored; "" if a model gave them. An agent behind a URL does not see those of
 // the case.
 func (c *Case) Provenance() string {
-	if c.Index < 0 || c.Context.Vantage == answersOnly {
+	if c.Index < 0 || c.Sees(vantage.ModelCalls).Sight == vantage.Not {
 		return ""
 	}
 	return c.Context.Provenance
@@ -191,10 +192,16 @@ func (c *Case) Provenance() string {
 
 // CostKnown reports whether the cost of the task is known: an agent behind a URL
 // shows its answers and not what they cost. What was not run cost nothing.
-func (c *Case) CostKnown() bool { return c.Index < 0 || c.Context.Vantage != answersOnly }
+func (c *Case) CostKnown() bool { return c.Sees(vantage.Cost).Sight == vantage.Seen }
 
-// answersOnly is the vantage of a record whose agent was seen by its answers.
-const answersOnly = "answers"
+// Sees says how much of a matter the vantage of the record shows. Of what was not
+// run everything is seen: nothing happened.
+func (c *Case) Sees(m vantage.Matter) vantage.View {
+	if c.Index < 0 {
+		return vantage.View{Sight: vantage.Seen}
+	}
+	return vantage.Of(c.Context.Vantage).Sees(m)
+}
 
 // asksOnlyForVectors reports whether the models that grade a live attempt give vectors
 // and no verdicts, which nobody draws from a cache: each is asked for and is in the

@@ -490,6 +490,15 @@ func evidenceThat(missing func(*history.Case) error) func(*history.Attempt) (*do
 
 func (k *book) recommendAsIs() *Recommendation {
 	k.Helper()
+	rec, err := Recommend(k.input())
+	k.must(err)
+	k.must(rec.Recommendation.Validate())
+	return rec
+}
+
+// input closes the ledger and reads it as whoever asks does.
+func (k *book) input() Input {
+	k.Helper()
 	k.must(k.l.Close())
 	files, err := sequencer.LoadAnchors(store.OS{}, k.cfg.Anchors)
 	k.must(err)
@@ -519,8 +528,5 @@ func (k *book) recommendAsIs() *Recommendation {
 			in.Outside = append(in.Outside, evidence.Outside{Kind: evidence.OutsideWitness, By: "witness.example", Size: a.Size})
 		}
 	}
-	rec, err := Recommend(in)
-	k.must(err)
-	k.must(rec.Recommendation.Validate())
-	return rec
+	return in
 }

@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"tallystick/internal/read/history"
+	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/run/bench"
 	"tallystick/internal/run/grade"
+	"tallystick/internal/run/vantage"
 )
 
 // Rules is the version of the rule book, docs/formats/promotion.md. Each change
@@ -118,6 +120,9 @@ func (r *review) unmet(rec *Recommendation, tier bench.Tier) []string {
 	if n, ids := r.violated(); n > 0 {
 		add("policy_violations=%d, in %s", n, names(ids))
 	}
+	if n := r.unwatched(); n != nil {
+		add("policy_violations of %s cannot be seen: %s", counted(n.Tasks, "task", "tasks"), n.Reason)
+	}
 	if mixed := r.mixed(); mixed != "" {
 		add("isolation_class mismatch in evidence window: %s", mixed)
 	}
@@ -174,6 +179,20 @@ func (r *review) violated() (count int, ids []string) {
 	}
 	slices.Sort(ids)
 	return count, slices.Compact(ids)
+}
+
+// unwatched says of how many tasks under review violations cannot all be seen: none
+// that was seen is not none.
+func (r *review) unwatched() *scorecard.NotSeen {
+	tasks := map[vantage.Vantage]int{}
+	for _, a := range r.attempts {
+		for c := range a.Cases() {
+			if c.Index >= 0 {
+				tasks[vantage.Vantage(c.Context.Vantage)]++
+			}
+		}
+	}
+	return scorecard.Unseen(vantage.Metric, string(bench.PolicyViolations), tasks, vantage.Partly)
 }
 
 // mixed counts the sandbox classes under review if there is more than one.

@@ -13,6 +13,7 @@ import (
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/seal"
 	"tallystick/internal/run/bench"
+	"tallystick/internal/run/vantage"
 )
 
 // A review is what a recommendation looks at.
@@ -199,7 +200,7 @@ func (r *review) isolationProblem(c *history.Context) string {
 	case c.AgentScope != "":
 		return "agent_scope is " + c.AgentScope
 	case bench.CountsForPromotion(c.AgentIsolation):
-	case c.AgentIsolation == "" && c.Vantage == "inside":
+	case c.AgentIsolation == "" && c.Vantage == string(vantage.Inside):
 		// The built-in agent is part of tally and runs nothing of its own.
 	default:
 		return "agent_isolation is " + orNone(c.AgentIsolation)

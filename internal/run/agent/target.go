@@ -23,7 +23,7 @@ import (
 	"tallystick/internal/run/sandbox"
 	"tallystick/internal/run/scenario"
 	"tallystick/internal/run/session"
-	"tallystick/internal/run/trajectory"
+	"tallystick/internal/run/vantage"
 )
 
 // TargetsDir is the folder of the targets in a workspace.
@@ -325,8 +325,8 @@ type DriveResult struct {
 	Outcome
 	Scope     string // "attempt" for a command that was preloaded
 	Preload   *sandbox.Preload
-	Isolation string // of the agent: "" for the built-in one, a sandbox class, "none" for one that ran bare, "remote"
-	Vantage   string // what could be seen of it
+	Isolation string          // of the agent: "" for the built-in one, a sandbox class, "none" for one that ran bare, "remote"
+	Vantage   vantage.Vantage // what could be seen of it
 }
 
 // Options say how a case is driven.
@@ -362,14 +362,14 @@ func (t *Target) Drive(ctx context.Context, s *session.Session, c *scenario.Scen
 
 // Vantage is what can be seen of the agent's work, as run_started and the record
 // of a case have it.
-func (t *Target) Vantage() string {
+func (t *Target) Vantage() vantage.Vantage {
 	switch {
 	case t.Command != nil:
-		return trajectory.SeenGateway
+		return vantage.Gateway
 	case t.HTTP != nil:
-		return trajectory.SeenAnswers
+		return vantage.Answers
 	}
-	return trajectory.SeenInside
+	return vantage.Inside
 }
 
 // File is where its settings stand in a workspace; variants share one.

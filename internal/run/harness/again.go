@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"tallystick/internal/record/digest"
@@ -103,7 +104,7 @@ func offeredBy(first trajectory.RunStarted, reg bench.Registration, s *scenario.
 	if _, d := alone.Hashes(); d == first.Policy {
 		return nil
 	}
-	var names []string
+	names := slices.Concat(reg.AgentTools, s.AgentTools)
 	for _, t := range s.Tools {
 		names = append(names, t.Name)
 	}

@@ -22,6 +22,7 @@ import (
 	"tallystick/internal/run/session"
 	"tallystick/internal/run/tools"
 	"tallystick/internal/run/trajectory"
+	"tallystick/internal/run/vantage"
 )
 
 // A run is one case under way.
@@ -305,7 +306,7 @@ func (r *run) newRecord() evidence.CaseScored {
 		Repeat: r.job.Repeat, Execution: r.job.Execution, CaseDigest: r.c.Digest, HarnessVersion: cfg.Spec.Version, IsolationClass: "builtin",
 		AgentIsolation: r.driven.Isolation, StartedAt: evidence.At(r.started), Operator: cfg.Operator,
 		Policy: evidence.PolicyCount{Violations: counts.Violations, Rollbacks: counts.Rollbacks, RollbacksVerified: counts.RollbacksIdentical},
-		Turns:  counts.Turns, Tokens: counts.Tokens, CostMicroUSD: counts.CostMicroUSD, Retries: counts.Retries, Vantage: r.driven.Vantage}
+		Turns:  counts.Turns, Tokens: counts.Tokens, CostMicroUSD: counts.CostMicroUSD, Retries: counts.Retries, Vantage: string(r.driven.Vantage)}
 	if rec.AgentScope = r.driven.Scope; r.driven.Preload != nil {
 		p := r.driven.Preload
 		rec.Preload = &evidence.Preload{Digest: p.Digest, Milliseconds: int64(p.Milliseconds), Modules: p.Modules, Rehearsed: max(p.Rehearsed, 0),
@@ -317,9 +318,9 @@ func (r *run) newRecord() evidence.CaseScored {
 	rec.Retries += r.job.Paid.Retries()
 	rec.Resumed = r.job.Paid.Resumed()
 	if rec.Vantage == "" { // it ended before the agent was driven
-		rec.Vantage = cfg.Target.Vantage()
+		rec.Vantage = string(cfg.Target.Vantage())
 	}
-	if view := trajectory.CallsOf(r.result.Verified); rec.Vantage != trajectory.SeenAnswers {
+	if view := trajectory.CallsOf(r.result.Verified); vantage.Of(rec.Vantage).Sees(vantage.ToolCalls).Sight != vantage.Not {
 		n := view.Count()
 		rec.ToolCalls = &evidence.ToolCallCount{Executed: n.Executed, Reported: n.Reported, Proposed: n.Proposed}
 	}

@@ -16,6 +16,7 @@ import (
 	"tallystick/internal/run/session"
 	"tallystick/internal/run/tools"
 	"tallystick/internal/run/trajectory"
+	"tallystick/internal/run/vantage"
 )
 
 // Drivers drive the cases of an attempt elsewhere: a fleet of workers. What they
@@ -92,7 +93,7 @@ type DriveResult struct {
 	Isolation  string                   `json:"isolation,omitempty"`
 	Normalised evidence.NormalisedCount `json:"normalised"`
 	Stop       *DriveStop               `json:"stop,omitempty"` // nil if the agent came to its own end
-	Vantage    string                   `json:"vantage"`
+	Vantage    vantage.Vantage          `json:"vantage"`
 
 	// Paused says that the case has a test, which is run by whoever grades: the
 	// trajectory has no end yet, and the files have all that the agent changed.

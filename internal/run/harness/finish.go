@@ -9,7 +9,7 @@ import (
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/sequential"
 	"tallystick/internal/run/agent"
-	"tallystick/internal/run/trajectory"
+	"tallystick/internal/run/vantage"
 )
 
 // A brief is what the totals need of a record; a long attempt keeps one for
@@ -107,7 +107,7 @@ func (a *attempt) summary() *Summary {
 			}
 			s.Outcomes[b.outcome]++
 			s.CostMicroUSD += b.cost
-			s.CostUnknown = s.CostUnknown || b.vantage == trajectory.SeenAnswers
+			s.CostUnknown = s.CostUnknown || vantage.Of(b.vantage).Sees(vantage.Cost).Sight != vantage.Seen
 			if b.outcome == evidence.Passed || b.outcome == evidence.Failed {
 				sum += b.score
 				scored++

@@ -165,9 +165,9 @@ func (w *Worker) show(p *evidence.Plan) error {
 	return nil
 }
 
-// allow lets agents use the tools that cases of the class offer them, where the
-// class has the restricted policy and none of its own: whoever wrote the cases put
-// them there to be used. It is one policy for the whole class, whichever cases are
+// allow lets agents use the tools that cases of the class offer them, and those of
+// their own that agent_tools lists, where the class has the restricted policy and none
+// of its own: the people who signed the cases put them there to be used. It is one policy for the whole class, whichever cases are
 // run. The plan names it; nil if it is that of the registration.
 func (w *Worker) allow(offered []string) (*digest.ID, error) {
 	if len(offered) == 0 || w.cfg.FirstPolicy || len(w.reg.Policy) > 0 || w.reg.Governance != bench.Restricted {
@@ -248,7 +248,7 @@ type look struct {
 	panel                          []string // the judges that panels name
 	embedders                      []string // the models whose vectors are compared
 	askings                        []digest.Content
-	tools                          []string // that the case offers
+	tools                          []string // that the case offers, and agent_tools
 	tree                           *digest.Content
 	stays                          string // why the case cannot be driven elsewhere; "" if it can
 	err                            error
@@ -287,9 +287,7 @@ func (w *Worker) lookAt(i int) look {
 	}
 	selected := w.cfg.Spec.Matches(c.ID, c.Tags) && (w.cfg.Select == nil || w.cfg.Select(c))
 	l := look{id: c.ID, tags: c.Tags, selected: selected, judged: grader.UsesJudge(), viewed: w.cfg.Spec.SecondView == evidence.ViewedByJudge && grader.ViewsWithJudge(), panel: grader.Judges(), embedders: grader.Embedders(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil, tree: c.Scenario.Tree}
-	for _, t := range c.Scenario.Tools {
-		l.tools = append(l.tools, t.Name)
-	}
+	l.tools, _ = w.toolsOf(c)
 	l.stays = w.staysHere(c)
 	if l.askings, err = grader.Askings(); err != nil {
 		return look{err: fmt.Errorf("case %s: %w", c.ID, err)}

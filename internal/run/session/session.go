@@ -124,6 +124,7 @@ type Session struct {
 	trust    map[string]string
 	plan     string
 	seen     observer
+	joined   *trajectory.Calls
 	own      map[string]bool // tools of the driver itself
 
 	folderLost bool // what became of the folder is not known, and an event says so
@@ -181,6 +182,9 @@ func Continue(cfg Config, log *trajectory.Log, contents map[digest.Content][]byt
 		return nil, err
 	}
 	v := log.Verified()
+	for e := range v.Events() {
+		s.joined.Add(&e)
+	}
 	s.turn, s.elapsed, s.counts, s.plan = v.Turns(), log.At(), CountsOf(v), plan
 	s.keep(eventWeight * len(log.Bytes()))
 	for d, text := range contents {
@@ -203,7 +207,7 @@ func open(cfg Config, log *trajectory.Log) (*Session, error) {
 	cfg.Run.Format, cfg.Run.Governance = trajectory.Format, cfg.Rules.Policy().Mode
 	cfg.Run.PolicyShort, cfg.Run.Policy = cfg.Rules.Hashes()
 	cfg.Limits = cfg.Limits.withDefaults()
-	s := &Session{cfg: cfg, redactor: cfg.Redactor, seat: cfg.Memory.seat(), enforcer: enforcer, log: log, left: make([]int, len(cfg.Approvals)),
+	s := &Session{cfg: cfg, joined: trajectory.NewCalls(), redactor: cfg.Redactor, seat: cfg.Memory.seat(), enforcer: enforcer, log: log, left: make([]int, len(cfg.Approvals)),
 		contents: map[digest.Content][]byte{}, classes: map[string]policy.Class{}, trust: map[string]string{}, own: map[string]bool{}}
 	for i, a := range cfg.Approvals {
 		s.left[i] = a.Times
@@ -237,6 +241,9 @@ func (s *Session) event(p trajectory.Payload) error {
 		return s.unwritable(err)
 	}
 	s.turn = turn
+	if o, ok := p.(*trajectory.ToolObserved); !ok || o.Vantage != trajectory.Reported { // of a report it knows
+		s.joined.Add(&trajectory.Event{Seq: s.log.Len(), Turn: turn, Payload: p})
+	}
 	s.keep(eventWeight * len(line))
 	if s.cfg.Sink == nil {
 		return nil
@@ -549,7 +556,7 @@ func (s *Session) modelDone(id string, it *cassette.Interaction) error {
 func (s *Session) violated(violations []policy.Violation) error {
 	for _, v := range violations {
 		s.counts.Violations++
-		if err := s.event(&trajectory.PolicyViolation{Call: v.CallID, Rule: v.Rule, Text: cutText(s.safe(v.Text), maxDetail)}); err != nil {
+		if err := s.event(&trajectory.PolicyViolation{Call: v.CallID, Rule: v.Rule, Text: cutText(s.safe(v.Text), maxDetail), Unprevented: v.Unprevented}); err != nil {
 			return err
 		}
 	}

@@ -58,7 +58,8 @@ func (s *Session) Tool(ctx context.Context, c ToolCall) (ToolReply, error) {
 	}
 	// A call that cannot be understood is given to the policy without its
 	// arguments: the tool will refuse it, and rules must see it all the same.
-	call := policy.Call{ID: id, Action: policy.Tool, Name: c.Name, Class: s.classes[c.Name], Turn: s.turn, At: s.elapsed}
+	class, known := s.classes[c.Name]
+	call := policy.Call{ID: id, Action: policy.Tool, Name: c.Name, Class: class, Known: known, Turn: s.turn, At: s.elapsed}
 	if object, err := canon.Canonicalize(c.Args); err == nil && len(object) > 0 && object[0] == '{' {
 		call.Args = object
 	}
