@@ -433,4 +433,52 @@ func TestActsOfTheTestAreNotTheAgents(t *testing.T) {
 	if rec := records[got[calc].Case]; rec == nil || rec.Policy.Violations == 0 {
 		t.Errorf("an agent whose code makes a namespace in the test is blamed for nothing: %+v", rec)
 	}
+	w.forgeRepositories(got[box].Case, got[calc].Case)
+}
+
+// forgeRepositories has a case say that it is an issue of a repository in ways that
+// are not so. The class is scratch, so that no signature stands in the way.
+func (w *agentWorkspace) forgeRepositories(other, id string) {
+	w.t.Helper()
+	dir := filepath.Join(w.dir, "bench/mined/cases")
+	read := func(name string) string {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		return string(data)
+	}
+	proofOf := func(scenario string) string { return scenario[strings.Index(scenario, "\nrepository:"):] }
+	scenario := read(id + "/scenario.yaml")
+	command := scenario[strings.Index(scenario, "  command: ["):]
+	command = command[:strings.Index(command, "\n")]
+	commit := strings.Split(read(id+"/case.yaml"), "value: ")[1][:41]
+	for what, forged := range map[string][2]string{
+		"the proof of another case": {"scenario.yaml", strings.Replace(scenario, proofOf(scenario), proofOf(read(other+"/scenario.yaml")), 1)},
+		"a test that is true":       {"scenario.yaml", strings.Replace(scenario, command, "  command: [\"true\"]", 1)},
+		"a test that reads a flag":  {"scenario.yaml", strings.Replace(scenario, command, "  command: [sh, \"-c\", \"exit $(cat flag)\"]", 1)},
+		"provenance by hand":        {"case.yaml", strings.Replace(read(id+"/case.yaml"), commit, "\""+strings.Repeat("12345", 8), 1)},
+		"another runner":            {"tests/.tally/run.py", "print('{\"Action\":\"pass\",\"Package\":\"python\",\"Test\":\"tests.test_calc.Calc.test_add\"}')\n"},
+		"a further file":            {"input/flag", "0\n"},
+	} {
+		honest, err := os.ReadFile(filepath.Join(dir, id, forged[0]))
+		if string(honest) == forged[1] {
+			w.t.Fatalf("%s: nothing was forged", what)
+		}
+		w.write(filepath.Join("bench/mined/cases", id, forged[0]), forged[1])
+		for _, args := range [][]string{{"run", "mined", "--target", "nothing"}, {"bench", "verify", "mined"}} {
+			out, failed := w.command(append([]string{"--workspace", w.dir, "--json"}, args...)...).CombinedOutput()
+			if failed == nil || !strings.Contains(string(out), "BenchRepositoryUnproved") {
+				w.t.Errorf("%s: %v is not refused: %v\n%s", what, args, failed, out)
+			}
+		}
+		if err != nil {
+			err = os.RemoveAll(filepath.Join(dir, id, "input"))
+		} else {
+			err = os.WriteFile(filepath.Join(dir, id, forged[0]), honest, 0o644)
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
 }
