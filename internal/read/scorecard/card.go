@@ -316,6 +316,9 @@ type Evidence interface {
 	// Missing returns nil if everything that the record names is there unchanged;
 	// a refusal NotFound or DigestMismatch if not.
 	Missing(*history.Case) error
+	// Issue returns what the evidence of the record says of the case as an issue of
+	// a repository; nil if nothing. Its errors are as those of Missing.
+	Issue(*history.Case) (*evidence.RepositoryIssue, error)
 }
 
 // maxMissing bounds the list of missing evidence.
@@ -366,7 +369,9 @@ func Of(h *history.History, v View) (*Card, error) {
 		return nil, err
 	}
 	c.Acceptance = acceptance(c)
-	c.Acceptance.askOfRun(v.Attempts, tasks)
+	if err := c.Acceptance.askOfRun(v, tasks); err != nil {
+		return nil, err
+	}
 	c.By = breakdown(tasks, c.Totals, v.Tags)
 	return c, nil
 }

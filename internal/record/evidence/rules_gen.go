@@ -29,6 +29,10 @@ var endpointRootsPattern = regexp.MustCompile(`^(?:shipped|sha256:[0-9a-f]{64})$
 
 var integrityEventBoundaryPattern = regexp.MustCompile(`^(?:TB-[1-8])$`)
 
+var repositoryIssueCommitPattern = regexp.MustCompile(`^(?:[0-9a-f]{40}|[0-9a-f]{64})$`)
+
+var repositoryIssueParentPattern = regexp.MustCompile(`^(?:[0-9a-f]{40}|[0-9a-f]{64})$`)
+
 // Validate says which rule of anchor.published is broken, or nil.
 func (a *AnchorPublished) Validate() error {
 	switch {
@@ -1282,6 +1286,75 @@ func (s *SignersChanged) Validate() error {
 func (c *CaseFiles) Validate() error {
 	if err := format.Check("index", c.Version, "1-draft"); err != nil {
 		return err
+	}
+	return nil
+}
+
+// Validate says which rule of issue is broken, or nil.
+func (r *RepositoryIssue) Validate() error {
+	if err := format.Check("issue", r.Version, "1-draft"); err != nil {
+		return err
+	}
+	if r.After != nil {
+		if err := r.After.validate(); err != nil {
+			return within("after", err)
+		}
+	}
+	if err := r.Before.validate(); err != nil {
+		return within("before", err)
+	}
+	if len(r.Changed) > 4096 {
+		return broken("changed", "has %d elements, expected at most 4096", len(r.Changed))
+	}
+	for at, item := range r.Changed {
+		switch {
+		case item == "":
+			return broken("changed."+strconv.Itoa(at), "is empty")
+		case len(item) > 4096:
+			return broken("changed."+strconv.Itoa(at), "has %d bytes, expected at most 4096", len(item))
+		}
+	}
+	switch {
+	case !repositoryIssueCommitPattern.MatchString(r.Commit):
+		return broken("commit", "is %.80q, expected [0-9a-f]{40}|[0-9a-f]{64}", r.Commit)
+	case r.Fixed < 0:
+		return broken("fixed", "is %d, expected at least 0", r.Fixed)
+	case r.Name == "":
+		return broken("name", "is empty")
+	case len(r.Name) > 1000:
+		return broken("name", "has %d bytes, expected at most 1000", len(r.Name))
+	case !repositoryIssueParentPattern.MatchString(r.Parent):
+		return broken("parent", "is %.80q, expected [0-9a-f]{40}|[0-9a-f]{64}", r.Parent)
+	case r.Runner == "":
+		return broken("runner", "is empty")
+	case len(r.Runner) > 40:
+		return broken("runner", "has %d bytes, expected at most 40", len(r.Runner))
+	case len(r.TestActs) > 4096:
+		return broken("test_acts", "has %d elements, expected at most 4096", len(r.TestActs))
+	}
+	for at, item := range r.TestActs {
+		switch {
+		case item == "":
+			return broken("test_acts."+strconv.Itoa(at), "is empty")
+		case len(item) > 4096:
+			return broken("test_acts."+strconv.Itoa(at), "has %d bytes, expected at most 4096", len(item))
+		}
+	}
+	return nil
+}
+
+func (i *IssueTest) validate() error {
+	switch {
+	case i.Failed < 0:
+		return broken("failed", "is %d, expected at least 0", i.Failed)
+	case i.Isolation == "":
+		return broken("isolation", "is empty")
+	case len(i.Isolation) > 40:
+		return broken("isolation", "has %d bytes, expected at most 40", len(i.Isolation))
+	case i.Reported < 0:
+		return broken("reported", "is %d, expected at least 0", i.Reported)
+	case i.Skipped < 0:
+		return broken("skipped", "is %d, expected at least 0", i.Skipped)
 	}
 	return nil
 }

@@ -117,6 +117,7 @@ const (
 	DatasetDigestMismatch      Name = "DatasetDigestMismatch"
 	ManifestMismatch           Name = "ManifestMismatch"
 	BenchTreeInvalid           Name = "BenchTreeInvalid"
+	BenchRepositoryUnproved    Name = "BenchRepositoryUnproved"
 	BenchIncomplete            Name = "BenchIncomplete"
 	PinMismatch                Name = "PinMismatch"
 	IndexDiffers               Name = "IndexDiffers"
@@ -255,6 +256,7 @@ var meanings = map[Name]meaning{
 	DatasetDigestMismatch:      {ExitUnverified, "the dataset is not the one in the signed manifest"},
 	ManifestMismatch:           {ExitUnverified, "the manifest of a task class and its cases disagree: one was added, dropped or changed"},
 	BenchTreeInvalid:           {ExitUnverified, "a bench holds a link, a device, an odd or look-alike name, or a file that does not belong in a bench"},
+	BenchRepositoryUnproved:    {ExitUnverified, "a case says that it is an issue of a repository, and its git objects, trees or tests do not prove it"},
 	BenchIncomplete:            {ExitUnverified, "a task class or the pins lack a file that they must have"},
 	PinMismatch:                {ExitUnverified, "something is not what the signed pins say: the fence's CI file, an image, the list of classes"},
 	FenceMissing:               {ExitUnverified, "the CI file is gone, or is not the fence in its one shape"},

@@ -41,6 +41,8 @@ type run struct {
 	live       Recording
 	driven     agent.DriveResult
 	test       *TestResult
+	before     *TestResult // the test without the agent, once it ran
+	testActs   []string    // what the test tried by itself
 	result     session.Result
 	remote     *DriveResult  // what somebody else drove; nil of what is driven here
 	paused     bool          // driven for somebody else, who runs the case's test and ends it
@@ -269,6 +271,9 @@ func (r *run) finish(ctx context.Context) (*Graded, error) {
 			g.Record.Outcome = evidence.Truncated
 		}
 	} else if err := r.grade(ctx, g); err != nil {
+		return nil, err
+	}
+	if err := r.keepIssue(ctx, g); err != nil {
 		return nil, err
 	}
 	if err := r.keepRecording(g); err != nil {

@@ -202,7 +202,7 @@ func foreign(format string, args ...any) error {
 // onlyDriven refuses files that driving does not make.
 func (d *DriveResult) onlyDriven() error {
 	f := d.Files
-	if f.Grading != nil || f.TestLog != nil || f.Rubric != nil || f.Recording != nil || f.Verdicts != nil || f.Embeddings != nil || f.Watch != nil {
+	if f.Grading != nil || f.TestLog != nil || f.Rubric != nil || f.Recording != nil || f.Verdicts != nil || f.Embeddings != nil || f.Watch != nil || f.Issue != nil {
 		return foreign("it holds files that only grading makes")
 	}
 	if s := d.Stop; s != nil && s.Kind != session.Truncated && s.Kind != session.Failed && s.Kind != session.Suspended {

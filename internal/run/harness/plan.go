@@ -249,7 +249,7 @@ type look struct {
 	embedders                      []string // the models whose vectors are compared
 	askings                        []digest.Content
 	tools                          []string // that the case offers, and agent_tools
-	tree                           *digest.Content
+	trees                          []digest.Content
 	stays                          string // why the case cannot be driven elsewhere; "" if it can
 	err                            error
 }
@@ -277,6 +277,9 @@ func (w *Worker) lookAt(i int) look {
 	if err != nil {
 		return look{err: err}
 	}
+	if _, err := c.Issue(); err != nil {
+		return look{err: err}
+	}
 	tools, closed := w.toolsOf(c)
 	if !closed {
 		tools = nil
@@ -286,7 +289,7 @@ func (w *Worker) lookAt(i int) look {
 		return look{err: fmt.Errorf("case %s: %w", c.ID, err)}
 	}
 	selected := w.cfg.Spec.Matches(c.ID, c.Tags) && (w.cfg.Select == nil || w.cfg.Select(c))
-	l := look{id: c.ID, tags: c.Tags, selected: selected, judged: grader.UsesJudge(), viewed: w.cfg.Spec.SecondView == evidence.ViewedByJudge && grader.ViewsWithJudge(), panel: grader.Judges(), embedders: grader.Embedders(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil, tree: c.Scenario.Tree}
+	l := look{id: c.ID, tags: c.Tags, selected: selected, judged: grader.UsesJudge(), viewed: w.cfg.Spec.SecondView == evidence.ViewedByJudge && grader.ViewsWithJudge(), panel: grader.Judges(), embedders: grader.Embedders(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil, trees: c.Scenario.Trees()}
 	l.tools, _ = w.toolsOf(c)
 	l.stays = w.staysHere(c)
 	if l.askings, err = grader.Askings(); err != nil {

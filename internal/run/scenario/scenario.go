@@ -55,6 +55,9 @@ type Scenario struct {
 	// folder begins with them, and with those of input/.
 	Tree *digest.Content `json:"tree,omitempty"`
 
+	// Repository says which commit of which repository the case is made of.
+	Repository *Repository `json:"repository,omitempty"`
+
 	Tools []tools.Definition `json:"tools,omitempty"`
 
 	// AgentTools are tools that the agent has in its own process, so that

@@ -10,6 +10,9 @@ report = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 os.chdir("/work")
 # Behind everything else: no file of the folder takes the place of a module.
+packages = "/packages"  # installed ones, or wheels, which Python imports from as they are
+if os.path.isdir(packages):
+    sys.path += [packages, *(os.path.join(packages, f) for f in sorted(os.listdir(packages)) if f.endswith(".whl"))]
 sys.path += [p for p in ("/work", os.path.join("/work", "src")) if os.path.isdir(p)]
 ended = {}
 
@@ -62,6 +65,10 @@ def run_pytest():
     import pytest
 
     class Plugin:
+        def pytest_collectreport(self, report):
+            if report.failed:
+                tell("fail", report.nodeid)
+
         def pytest_runtest_logreport(self, report):
             if report.failed:
                 tell("fail", report.nodeid)
