@@ -3,8 +3,9 @@
 //
 // A worker proves who it is with its own key: the Ed25519 key that signs its results is
 // its name at the server too, so there is no further secret to hand out. It may publish
-// to subjects that end with that name, take tickets off the queue, and read its own
-// inbox.
+// to subjects that end with that name, and read its own inbox. The queue is the
+// coordinator's alone: JetStream answers to whatever reply subject a request names, so
+// who may take from a queue could have it deleted.
 package bus
 
 import (
@@ -29,7 +30,7 @@ import (
 	"tallystick/internal/record/store"
 )
 
-// consumer is the one consumer of a work queue, which all workers share.
+// consumer is the one consumer of a work queue.
 const consumer = "workers"
 
 // AckWait is how long a ticket that was taken off the queue, and not claimed, is kept
@@ -49,8 +50,7 @@ func UserOf(key seal.PublicKey) (string, error) {
 // Subjects that a worker of that name may publish to and read: docs/scale.md has them
 // for a cluster of one's own.
 func Subjects(user string) (publish, subscribe []string) {
-	return []string{fleet.Subject("*", user), "$JS.API.CONSUMER.MSG.NEXT.*." + consumer, "$JS.ACK.*." + consumer + ".>"},
-		[]string{fleet.Inbox(user) + ".>"}
+	return []string{fleet.Subject("*", user)}, []string{fleet.Inbox(user) + ".>"}
 }
 
 // ConnectAs connects a worker with its key, or with what access has. The servers must
@@ -64,9 +64,7 @@ func ConnectAs(urls string, key *seal.Key, access fleet.Access, more ...nats.Opt
 	if err != nil {
 		return nil, "", err
 	}
-	// An inbox for each request: a ticket keeps the subject that it was put with, so that
-	// requests which share an inbox could not tell whose it is.
-	options := append([]nats.Option{nats.CustomInboxPrefix(fleet.Inbox(user)), nats.UseOldRequestStyle(), nats.Name("tally worker " + user)}, usual...)
+	options := append([]nats.Option{nats.CustomInboxPrefix(fleet.Inbox(user)), nats.Name("tally worker " + user)}, usual...)
 	nc, err := nats.Connect(urls, slices.Concat(options, proof, more)...)
 	switch {
 	case err == nil:
@@ -182,6 +180,7 @@ func refused(urls, user string, err error) error {
 
 // A Queue is the work of one attempt.
 type Queue struct {
+	nc     *nats.Conn
 	js     jetstream.JetStream
 	stream jetstream.Stream
 	name   string
@@ -199,7 +198,7 @@ func OpenQueue(ctx context.Context, nc *nats.Conn, id string) (*Queue, error) {
 	if err != nil {
 		return nil, unreachable("opening JetStream", err)
 	}
-	q := &Queue{js: js, name: StreamOf(id), Replicas: 1}
+	q := &Queue{nc: nc, js: js, name: StreamOf(id), Replicas: 1}
 	if nc.ConnectedClusterName() != "" {
 		q.Replicas = 3
 	}
@@ -220,7 +219,7 @@ func OpenQueue(ctx context.Context, nc *nats.Conn, id string) (*Queue, error) {
 	return q, unreachable("making the work queue", err)
 }
 
-// make makes the stream and its consumer, which all workers share.
+// make makes the stream and its consumer.
 func (q *Queue) make(ctx context.Context) (err error) {
 	within, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -323,27 +322,27 @@ type Taken struct {
 	reply string
 }
 
-// Done says that the ticket need not be given to anybody else.
+// Done says that the ticket need not be given to another worker.
 func (t Taken) Done() { _ = t.nc.Publish(t.reply, []byte("+ACK")) }
 
-// Later gives the ticket back, for somebody else.
+// Later gives the ticket back, for another worker.
 func (t Taken) Later() { _ = t.nc.Publish(t.reply, []byte(`-NAK {"delay": 300000000}`)) }
 
-// Take takes a ticket off the queue of a stream, waiting for one for at most wait.
-func Take(ctx context.Context, nc *nats.Conn, stream string, wait time.Duration) (t Taken, err error) {
+// Take takes a ticket off the queue, waiting for one for at most wait.
+func (q *Queue) Take(ctx context.Context, wait time.Duration) (t Taken, err error) {
 	ask, err := canon.Marshal(map[string]any{"batch": 1, "expires": wait.Nanoseconds()})
 	if err != nil {
 		return t, err
 	}
 	within, cancel := context.WithTimeout(ctx, wait+2*time.Second)
 	defer cancel()
-	m, err := nc.RequestWithContext(within, "$JS.API.CONSUMER.MSG.NEXT."+stream+"."+consumer, ask)
+	m, err := Ask(within, q.nc, "$JS.API.CONSUMER.MSG.NEXT."+q.name+"."+consumer, q.nc.NewInbox(), ask)
 	switch {
 	case ctx.Err() != nil:
 		return t, context.Cause(ctx)
 	case errors.Is(err, nats.ErrNoResponders):
 		// The servers elect another leader, or there is no such queue any more. That is
-		// said at once, so whoever asks in a loop would do nothing else.
+		// said at once, so a caller that asks in a loop would do nothing else.
 		sleep(ctx, min(wait, 500*time.Millisecond))
 		return t, ErrNoTicket
 	case errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
@@ -354,9 +353,28 @@ func Take(ctx context.Context, nc *nats.Conn, stream string, wait time.Duration)
 	if m.Header.Get("Status") != "" || m.Reply == "" {
 		return t, ErrNoTicket
 	}
-	t.nc, t.reply = nc, m.Reply
+	t.nc, t.reply = q.nc, m.Reply
 	if err := canon.Unmarshal(m.Data, &t.Ticket); err != nil {
 		return t, err
 	}
 	return t, nil
+}
+
+// Ask publishes a question and waits for the first message at one subject, which is for
+// this question alone: a ticket keeps the subject that it was put with, so that questions
+// which share an inbox could not tell whose it is.
+func Ask(ctx context.Context, nc *nats.Conn, subject, answer string, data []byte) (*nats.Msg, error) {
+	sub, err := nc.SubscribeSync(answer)
+	if err != nil {
+		return nil, err
+	}
+	defer sub.Unsubscribe()
+	if err := sub.AutoUnsubscribe(1); err != nil {
+		return nil, err
+	}
+	// The reply subject is for the servers, which say there that nobody listens.
+	if err := nc.PublishRequest(subject, answer, data); err != nil {
+		return nil, err
+	}
+	return sub.NextMsgWithContext(ctx)
 }

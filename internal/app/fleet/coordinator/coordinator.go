@@ -1,10 +1,12 @@
 // Package coordinator is the side of a fleet that has the workspace: it offers cases,
 // shows each to the worker that claimed it, and takes back what the worker signed.
 //
-// A worker is believed nothing. Who it is says its signature, by a key that the signers
-// file lists as a worker; that a case is its own says the claim; and what it brings back
-// is verified by the harness as a stranger's would be. What is refused leaves an event in
-// the ledger, and a worker that tried something no honest one does gets nothing more.
+// Workers are untrusted; a signature over every message identifies each, by a key that
+// the signers file lists as a worker. That a case is its own says the claim, and what it
+// brings back is verified by the harness as a stranger's would be. What is refused leaves
+// an event in the ledger, and a worker that signed something no honest one does gets
+// nothing more. Answers go below the inbox of the worker that signed the message, and
+// nothing else of the envelope of a message is believed.
 package coordinator
 
 import (
@@ -100,6 +102,9 @@ type worker struct {
 	atWork  int       // its messages that are being answered
 	bytes   int       // of these
 	held    int       // bytes of pieces of its that wait for their results
+	dropped int       // messages in its name that were not looked at
+
+	claims map[string]*claim // that it asked for and were not ended, by the names that it gave them
 }
 
 // Open opens the coordinator's side of a fleet, and tells the person how workers join.
@@ -202,7 +207,8 @@ func Ask(ctx context.Context, o fleet.StatusOptions) (*fleet.Status, error) {
 	defer nc.Close()
 	within, cancel := context.WithTimeout(ctx, o.Wait)
 	defer cancel()
-	m, err := nc.RequestWithContext(within, "tally-status", nil)
+	word := rand.Text()
+	m, err := bus.Ask(within, nc, fleet.StatusSubject, fleet.StatusAnswer(word), []byte(word))
 	if err != nil {
 		return nil, refusal.Newf(refusal.NotFound, "no coordinator answers: %w", err).WithHint("an attempt over a fleet must be running")
 	}
@@ -294,22 +300,13 @@ func (c *Coordinator) Begin(ctx context.Context, s harness.Start) error {
 	} else {
 		c.o.Note("the work queue lies on %d of the servers", c.queue.Replicas)
 	}
-	c.welcome.Stream = bus.StreamOf(c.id)
-	for verb, answer := range map[string]func(*nats.Msg, *worker){"hello": c.hello, "claim": c.takeClaim, "fetch": c.fetch, "result": c.takeResult, "put": c.takePiece, "model": c.callModel, "beat": c.beat} {
+	c.byes = make(chan string, 1024)
+	for verb, answer := range map[string]func(*request, *worker){"hello": c.hello, "claim": c.takeClaim, "fetch": c.fetch, "result": c.takeResult, "put": c.takePiece, "model": c.callModel, "beat": c.beat, "bye": c.bye} {
 		if _, err := c.nc.Subscribe(fleet.Subject(verb, "*"), func(m *nats.Msg) { c.serve(verb, m, answer) }); err != nil {
 			return refusal.Newf(refusal.Failed, "listening to workers: %w", err)
 		}
 	}
-	c.byes = make(chan string, 1024)
-	if _, err := c.nc.Subscribe(fleet.Subject("bye", "*"), func(m *nats.Msg) {
-		select {
-		case c.byes <- userIn(m.Subject):
-		default:
-		}
-	}); err != nil {
-		return refusal.Newf(refusal.Failed, "listening to workers: %w", err)
-	}
-	if _, err := c.nc.Subscribe("tally-status", c.tell); err != nil {
+	if _, err := c.nc.Subscribe(fleet.StatusSubject, c.tell); err != nil {
 		return refusal.Newf(refusal.Failed, "listening for questions: %w", err)
 	}
 	c.leaveStatus()
@@ -522,11 +519,14 @@ func (c *Coordinator) mendQueue(ctx context.Context) {
 	c.putAgain(ctx, waiting)
 }
 
-// tell answers "tally fleet status".
+// tell answers "tally fleet status", where status is answered and nowhere else.
 func (c *Coordinator) tell(m *nats.Msg) {
-	data, err := json.Marshal(c.status())
-	if err == nil {
-		_ = m.Respond(data)
+	to := fleet.StatusAnswer(string(m.Data))
+	if to == "" {
+		return
+	}
+	if data, err := json.Marshal(c.status()); err == nil {
+		_ = c.nc.Publish(to, data)
 	}
 }
 
