@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"crypto/rand"
 	"errors"
 	"io"
 	"net"
@@ -84,8 +85,7 @@ func isNetwork(err error) bool {
 }
 
 // ConnectCoordinator connects a coordinator to servers of one's own: with what access
-// has, or with the operator's key if the servers ask for keys. Key is nil for somebody
-// who has none.
+// has, or with the operator's key. Key is nil for a caller that has none.
 func ConnectCoordinator(urls string, key *seal.Key, access fleet.Access) (*nats.Conn, error) {
 	if strings.Contains(urls, "@") { // a name and a password
 		key = nil
@@ -97,18 +97,87 @@ func ConnectCoordinator(urls string, key *seal.Key, access fleet.Access) (*nats.
 	options := append([]nats.Option{nats.Name("tally coordinator")}, usual...)
 	nc, err := nats.Connect(urls, slices.Concat(options, proof)...)
 	switch {
-	case errors.Is(err, nats.ErrNkeysNotSupported):
-		return ConnectCoordinator(urls, nil, access)
 	case err == nil:
 		return nc, nil
+	case errors.Is(err, nats.ErrNkeysNotSupported):
+		return nil, openServer(urls, "it knows no keys")
 	case key == nil:
-		return nil, refusal.Newf(refusal.Failed, "connecting to %s: %w", urls, err)
+		return nil, refusal.Newf(refusal.Failed, "connecting to %s: %w", Shown(urls), err).
+			WithHint("a server that asks who it is wants the operator's key (in the workspace, or --key FILE) or --creds FILE")
 	}
 	user, uerr := UserOf(key.Public())
 	if uerr != nil {
 		return nil, uerr
 	}
 	return nil, refused(urls, user, err)
+}
+
+// AsksForKeys refuses servers that let in a client whose key they do not know, or one
+// without a key. Workers prove who they are with their keys, so such a server keeps
+// nobody apart, and one that knows no keys refuses every worker.
+func AsksForKeys(urls string, access fleet.Access) error {
+	access.Creds = "" // those of this program are good, and say nothing about strangers
+	asks := false
+	var away error
+	for one := range strings.SplitSeq(urls, ",") {
+		one = withoutUser(strings.TrimSpace(one))
+		stranger, err := seal.NewKey(rand.Reader)
+		if err != nil {
+			return err
+		}
+		for _, key := range []*seal.Key{stranger, nil} {
+			proof, err := prove(access, key)
+			if err != nil {
+				return err
+			}
+			nc, err := nats.Connect(one, append(proof, nats.Name("tally, looking whether keys are asked for"), nats.Timeout(5*time.Second), nats.NoReconnect())...)
+			switch {
+			case err == nil && key != nil:
+				nc.Close()
+				return openServer(one, "it let a key in that was made just now")
+			case err == nil:
+				nc.Close()
+				return openServer(one, "it let a client in without a key")
+			case errors.Is(err, nats.ErrNkeysNotSupported):
+				return openServer(one, "it knows no keys")
+			case isRefused(err):
+				asks = true
+			default:
+				away = err
+			}
+		}
+	}
+	if asks {
+		return nil
+	}
+	return refusal.Newf(refusal.Failed, "connecting to %s: %w", Shown(urls), away).WithHint("see that the NATS servers run, with JetStream and with the keys of the coordinator and the workers: docs/scale.md")
+}
+
+// openServer refuses a server that does not ask for keys.
+func openServer(urls, why string) error {
+	return refusal.Newf(refusal.ServerOpen, "the NATS server %s does not ask for keys: %s", Shown(urls), why).
+		WithHint("list the keys of the coordinator and the workers in its configuration, as docs/scale.md has it, or use --fleet embedded")
+}
+
+// withoutUser takes name and password out of an address.
+func withoutUser(address string) string {
+	scheme, rest, ok := strings.Cut(address, "://")
+	if !ok {
+		scheme, rest = "nats", address
+	}
+	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
+		rest = rest[i+1:]
+	}
+	return scheme + "://" + rest
+}
+
+// Shown is a list of addresses that may be shown.
+func Shown(urls string) string {
+	var shown []string
+	for one := range strings.SplitSeq(urls, ",") {
+		shown = append(shown, withoutUser(strings.TrimSpace(one)))
+	}
+	return strings.Join(shown, ",")
 }
 
 // prove makes the options that show a server who we are, and whom we take for one.
@@ -164,18 +233,23 @@ func signNonce(key ed25519.PrivateKey, nonce []byte) ([]byte, error) {
 }
 
 // usual are the options of every connection: a server that is gone is looked for until
-// the program ends. One that nothing is heard of is gone after as long as a worker may be
-// silent: not every connection that leads nowhere is closed.
+// the program ends. One that nothing is heard of for 9 seconds is gone: not every
+// connection that leads nowhere is closed.
 var usual = []nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(200 * time.Millisecond), nats.ReconnectJitter(100*time.Millisecond, 200*time.Millisecond),
-	nats.ReconnectBufSize(1 << 20), nats.Timeout(5 * time.Second), nats.RetryOnFailedConnect(false), nats.PingInterval(fleet.Silence / 3), nats.MaxPingsOutstanding(2)}
+	nats.ReconnectBufSize(1 << 20), nats.Timeout(5 * time.Second), nats.RetryOnFailedConnect(false), nats.PingInterval(fleet.Silence / 5), nats.MaxPingsOutstanding(2)}
 
 // refused says why a server did not let us in.
 func refused(urls, user string, err error) error {
-	if errors.Is(err, nats.ErrAuthorization) || strings.Contains(err.Error(), "uthorization") {
-		return refusal.Newf(refusal.Failed, "%s does not know this key (%s at NATS): %w", urls, user, err).
+	if isRefused(err) {
+		return refusal.Newf(refusal.Failed, "%s does not know this key (%s at NATS): %w", Shown(urls), user, err).
 			WithHint("the embedded server lets workers in that are in the signers file when it starts; servers of one's own must list the name")
 	}
-	return refusal.Newf(refusal.Failed, "connecting to %s: %w", urls, err)
+	return refusal.Newf(refusal.Failed, "connecting to %s: %w", Shown(urls), err)
+}
+
+// isRefused reports whether a server said that it does not know the client.
+func isRefused(err error) bool {
+	return errors.Is(err, nats.ErrAuthorization) || strings.Contains(err.Error(), "uthorization")
 }
 
 // A Queue is the work of one attempt.

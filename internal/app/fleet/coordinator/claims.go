@@ -75,16 +75,21 @@ func (c *Coordinator) Claim(ctx context.Context, wanted harness.Offer) (harness.
 		c.counts.Doubled++
 	}
 	c.mu.Unlock()
-	err := c.queue.Put(ctx, fleet.Ticket{Fleet: c.id, Ticket: ticket})
+	err := c.offerTo(ctx, fleet.Ticket{Fleet: c.id, Ticket: ticket})
 	if err == nil {
 		select {
 		case k := <-o.claimed:
 			return k, nil
+		case <-c.over.Done():
+			err = context.Cause(c.over)
 		case <-o.nobody:
 			return nil, fmt.Errorf("%w: for %s no other worker took anything", harness.ErrNoSecond, c.secondWait())
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
+	}
+	if c.over.Err() != nil {
+		err = context.Cause(c.over)
 	}
 	c.mu.Lock()
 	delete(c.offers, ticket)
@@ -99,6 +104,14 @@ func (c *Coordinator) Claim(ctx context.Context, wanted harness.Offer) (harness.
 		late.asked.say(fleet.Answer{Gone: true})
 	}
 	return nil, err
+}
+
+// offerTo puts a ticket into the queue, unless the fleet ends first.
+func (c *Coordinator) offerTo(ctx context.Context, t fleet.Ticket) error {
+	within, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.over, cancel)()
+	return c.queue.Put(within, t)
 }
 
 // A request is a message whose signature was verified.
@@ -362,6 +375,8 @@ func (k *claim) Drive(ctx context.Context, h harness.Handout) (*harness.DriveRes
 		return d, nil
 	case <-k.lost:
 		return nil, fmt.Errorf("%w: it was not heard of for %s, or took too long", harness.ErrDriverLost, c.silence())
+	case <-c.over.Done():
+		return nil, context.Cause(c.over)
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

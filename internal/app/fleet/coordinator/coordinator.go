@@ -49,22 +49,24 @@ const atOnce = 2048
 
 // A Coordinator offers the cases of one attempt to workers.
 type Coordinator struct {
-	o       fleet.Options
-	crew    lab.Crew
-	id      string // of this fleet: the attempt, and this start of its coordinator
-	server  *bus.Server
-	nc      *nats.Conn
-	queue   *bus.Queue
-	start   harness.Start
-	running context.Context // of the attempt
-	byes    chan string     // names of workers that know that the fleet has ended
-	welcome fleet.Welcome
-	shared  map[digest.Content][]byte              // what every worker may fetch
-	folders map[digest.Content]*agent.FolderSource // the same, by the digests of their lists
-	seed    [32]byte                               // decides which cases are run twice
-	started time.Time
-	stop    context.CancelFunc
-	watched chan struct{} // closed when nobody watches any more
+	o        fleet.Options
+	crew     lab.Crew
+	id       string // of this fleet: the attempt, and this start of its coordinator
+	server   *bus.Server
+	nc       *nats.Conn
+	queue    *bus.Queue
+	start    harness.Start
+	running  context.Context // of the attempt
+	byes     chan string     // names of workers that know that the fleet has ended
+	welcome  fleet.Welcome
+	shared   map[digest.Content][]byte              // what every worker may fetch
+	folders  map[digest.Content]*agent.FolderSource // the same, by the digests of their lists
+	seed     [32]byte                               // decides which cases are run twice
+	started  time.Time
+	stop     context.CancelFunc
+	over     context.Context // ends, with the reason, when the fleet cannot go on
+	endFleet context.CancelCauseFunc
+	watched  chan struct{} // closed when nobody watches any more
 
 	carried agent.Carried // the target
 
@@ -151,6 +153,9 @@ func (c *Coordinator) connect() error {
 		return refusal.Newf(refusal.Usage, "--double needs two workers, and version %d of the signers has one", c.crew.Signers.Version())
 	}
 	if c.o.URL != fleet.Embedded {
+		if err := bus.AsksForKeys(c.o.URL, c.o.Access); err != nil {
+			return err
+		}
 		c.nc, err = bus.ConnectCoordinator(c.o.URL, c.crew.Key, c.o.Access)
 		return err
 	}
@@ -221,7 +226,7 @@ func Ask(ctx context.Context, o fleet.StatusOptions) (*fleet.Status, error) {
 
 func connectToAsk(o fleet.StatusOptions) (*nats.Conn, error) {
 	if o.URL != "" {
-		return bus.ConnectCoordinator(o.URL, nil, o.Access)
+		return bus.ConnectCoordinator(o.URL, o.Key, o.Access)
 	}
 	data, err := store.ReadFile(store.OS{}, filepath.Join(o.Dir, statusFile), 4096)
 	if err != nil {
@@ -244,13 +249,16 @@ func (c *Coordinator) close() {
 		<-c.watched
 	}
 	_ = fleet.RemoveStatus(c.o.Dir)
-	if c.queue != nil {
+	there := c.nc != nil && c.nc.Status() == nats.CONNECTED
+	if c.queue != nil && there {
 		within, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		_ = c.queue.Remove(within) // an attempt that goes on makes another
 		cancel()
 	}
-	if c.nc != nil {
+	if there {
 		c.sayGoodbye()
+	}
+	if c.nc != nil {
 		c.nc.Close()
 	}
 	if c.server != nil {
@@ -284,6 +292,7 @@ func (c *Coordinator) sayGoodbye() {
 // Begin makes the queue and begins to answer.
 func (c *Coordinator) Begin(ctx context.Context, s harness.Start) error {
 	c.start, c.running, c.started = s, ctx, c.crew.Now()
+	c.over, c.endFleet = context.WithCancelCause(ctx)
 	rand.Read(c.seed[:]) // after the registration: nobody can know which cases are run twice
 	c.counts = fleet.Status{Attempt: s.Registered.Attempt, Class: s.Registered.Class, Target: s.Registered.Target, Planned: s.Left}
 	if err := c.setUp(); err != nil {
@@ -359,6 +368,7 @@ func (c *Coordinator) watch(ctx context.Context) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	last := time.Now()
+	var reach reach
 	for {
 		select {
 		case <-ctx.Done():
@@ -372,6 +382,9 @@ func (c *Coordinator) watch(ctx context.Context) {
 			c.excuse(slept)
 		}
 		last = now
+		if !c.reachable(&reach, every) {
+			continue // nobody can be heard of: that is not the workers' doing
+		}
 		c.dropSilent()
 		c.dropLonely()
 		c.mendQueue(ctx)
@@ -380,6 +393,59 @@ func (c *Coordinator) watch(ctx context.Context) {
 			c.leaveStatus()
 		}
 	}
+}
+
+// reach is how long the coordinator has reached nobody, in running time.
+type reach struct {
+	gone   time.Duration // the servers
+	lonely time.Duration // no worker has come
+}
+
+// reachable looks whether the servers are there and a worker has come, tells the person
+// when it is not so, and ends the fleet when that does not change. The attempt stays
+// resumable: nothing is recorded of cases that are not back.
+func (c *Coordinator) reachable(r *reach, every time.Duration) bool {
+	if c.nc.Status() != nats.CONNECTED {
+		c.excuse(every)
+		if r.gone += every; r.gone == every {
+			c.o.Note("the NATS servers (%s) are gone; waiting for them for %s", c.where(), fleet.Patience*c.silence())
+		}
+		if r.gone > fleet.Patience*c.silence() {
+			c.endFleet(refusal.Newf(refusal.ServerGone, "the NATS servers (%s) did not answer for %s", c.where(), fleet.Patience*c.silence()).
+				WithHint("start them again, then resume the attempt with the same command and --resume"))
+		}
+		return false
+	}
+	if r.gone > 0 {
+		c.o.Note("the NATS servers are back")
+		r.gone = 0
+	}
+	c.mu.Lock()
+	come := false
+	for _, w := range c.workers {
+		come = come || !w.LastSeen.Go().IsZero()
+	}
+	c.mu.Unlock()
+	if come {
+		return true
+	}
+	before := r.lonely
+	if r.lonely += every; before < c.silence()/3 && r.lonely >= c.silence()/3 {
+		c.o.Note("no worker has come yet; workers join with: tally worker --join %s --trust-root %s", c.where(), c.crew.TrustRoot)
+	}
+	if r.lonely > fleet.Loneliness*c.silence() {
+		c.endFleet(refusal.Newf(refusal.ServerGone, "no worker has come in %s", fleet.Loneliness*c.silence()).
+			WithHint("start workers with: tally worker --join %s --trust-root %s; then resume the attempt with the same command and --resume", c.where(), c.crew.TrustRoot))
+	}
+	return true
+}
+
+// where is the address of the servers, without a password.
+func (c *Coordinator) where() string {
+	if c.server != nil {
+		return c.server.URL()
+	}
+	return bus.Shown(c.o.URL)
 }
 
 // excuse gives every worker the time that the coordinator did not run.
