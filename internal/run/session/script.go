@@ -26,8 +26,8 @@ type Script struct {
 	turn  int
 }
 
-// at says which turn the session is in.
-func (s *Script) at(turn int) {
+// At says which turn the session is in.
+func (s *Script) At(turn int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.turn = turn

@@ -442,7 +442,7 @@ func (s *Session) answer(ctx context.Context, api wire.API, body []byte, request
 		return r.next(request, onChunk)
 	}
 	if script, ok := s.cfg.Models.(*Script); ok {
-		script.at(s.turn)
+		script.At(s.turn)
 		return script.next(api, request, body, onChunk)
 	}
 	if s.cfg.Models == nil {
