@@ -74,7 +74,7 @@ func TestTwoRunsAreComparedInAllThatCounts(t *testing.T) {
 	}{
 		"the same":                        {func(*does) {}, ""},
 		"the same in another order":       {func(d *does) { d.tools = []string{"rm", "lookup"} }, ""},
-		"a tool call less":                {func(d *does) { d.tools = []string{"rm"} }, "the tool calls differ: 2 and 1 of them"},
+		"a tool call less":                {func(d *does) { d.tools = []string{"rm"} }, "the tool calls differ: 3 and 2 of them"},
 		"a denied call less":              {func(d *does) { d.tools = []string{"lookup"} }, "the tool calls differ"},
 		"a tool call more":                {func(d *does) { d.tools = []string{"lookup", "lookup", "rm"} }, "the tool calls differ"},
 		"another file":                    {func(d *does) { d.file = "y" }, "the files that the agent left differ"},
