@@ -29,8 +29,8 @@ import (
 
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/plain"
+	"tallystick/internal/app/lab"
 	"tallystick/internal/record/refusal"
-	"tallystick/internal/record/store"
 )
 
 // commands makes the program's commands, in the order in which help lists
@@ -93,7 +93,7 @@ func commands(env *Env) []*cobra.Command {
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string, beyond *Beyond) int {
 	env := newEnv(stdin, stdout, stderr, getenv)
 	env.beyond, env.args = beyond, args
-	store.SweepTemp() // what an earlier process that was killed left behind
+	lab.Sweep()
 	return newProgram(env).main(args)
 }
 

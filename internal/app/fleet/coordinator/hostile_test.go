@@ -5,6 +5,7 @@ import (
 	"context"
 	crand "crypto/rand"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -30,6 +31,7 @@ type yard struct {
 	*testing.T
 	c    *Coordinator
 	a, b *hand
+	more []*seal.Key       // of further workers
 	live harness.Recording // of cases that are given; nil for none
 
 	mu     sync.Mutex
@@ -55,6 +57,12 @@ func newYard(t *testing.T) *yard {
 		y.must(err)
 		keys[name] = key
 		entries = append(entries, seal.Entry{Principals: name, Key: key.Public(), Roles: []seal.Role{role}})
+	}
+	for i := range 4 {
+		key, err := seal.NewKey(crand.Reader)
+		y.must(err)
+		y.more = append(y.more, key)
+		entries = append(entries, seal.Entry{Principals: fmt.Sprint("more", i), Key: key.Public(), Roles: []seal.Role{seal.Worker}})
 	}
 	text, err := seal.Compose(1, digest.ID{}, entries)
 	y.must(err)
@@ -103,7 +111,7 @@ func (y *yard) refused(e evidence.IntegrityEvent) error {
 
 func (y *yard) join(key *seal.Key) *hand {
 	y.Helper()
-	nc, user, err := bus.ConnectAs(y.c.server.URL(), key, fleet.Access{})
+	nc, user, err := bus.ConnectAs(y.c.server.URL(), key, fleet.Access{}, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	y.must(err)
 	y.Cleanup(nc.Close)
 	return &hand{y, key, nc, user}
@@ -616,7 +624,7 @@ func TestOnlyNamedWorkersAreLetIn(t *testing.T) {
 	}
 	y.c.crew.Registration.RunnerKeys = []string{y.c.crew.Key.Public().String()}
 	other := &Coordinator{o: y.c.o, crew: y.c.crew}
-	if err := other.connect(); err == nil || !strings.Contains(err.Error(), "none of the 2 workers of the signers is among the runner_keys") {
+	if err := other.connect(); err == nil || !strings.Contains(err.Error(), "none of the 6 workers of the signers is among the runner_keys") {
 		t.Errorf("a fleet of which nobody counts: %v", err)
 	}
 }
