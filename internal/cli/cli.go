@@ -27,9 +27,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/app/lab"
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/plain"
-	"tallystick/internal/app/lab"
 	"tallystick/internal/record/refusal"
 )
 
