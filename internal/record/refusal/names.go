@@ -20,6 +20,9 @@ const (
 	MemoryDamaged   Name = "MemoryDamaged"
 	NothingToRepair Name = "NothingToRepair"
 
+	ServerOpen Name = "ServerOpen"
+	ServerGone Name = "ServerGone"
+
 	StoreUnreachable Name = "StoreUnreachable"
 	StoreUnfit       Name = "StoreUnfit"
 	StoreConflict    Name = "StoreConflict"
@@ -163,6 +166,9 @@ var meanings = map[Name]meaning{
 	Interrupted:     {ExitFailed, "stopped by a signal; the state left behind can be resumed"},
 	MemoryDamaged:   {ExitFailed, "the memory of signed checkpoints in the state folder cannot be read"},
 	NothingToRepair: {ExitFailed, "repair was asked for and the ledger has no torn tail"},
+
+	ServerOpen: {ExitFailed, "a NATS server lets in clients whose keys it does not know, so it does not keep the workers of a fleet apart"},
+	ServerGone: {ExitFailed, "the NATS servers of a fleet did not answer for too long, or no worker came; the attempt can be resumed"},
 
 	StoreUnreachable: {ExitFailed, "the object store that holds the ledger could not be asked; this says nothing about what it holds"},
 	StoreUnfit:       {ExitFailed, "the object store does not refuse to overwrite an object (If-None-Match), so two machines could fork a ledger there"},

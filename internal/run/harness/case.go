@@ -45,6 +45,8 @@ type run struct {
 	testActs   []string    // what the test tried by itself
 	result     session.Result
 	remote     *DriveResult  // what somebody else drove; nil of what is driven here
+	heard      *books        // what live models were asked for somebody else
+	alone      bool          // driven again, to compare: what was heard answers
 	paused     bool          // driven for somebody else, who runs the case's test and ends it
 	watch      *watcher      // nil if nothing is noted
 	grader     *grade.Grader // once it is needed
@@ -78,7 +80,7 @@ func (r *run) prepare() (remove func(), err error) {
 		dir = r.folder.Dir
 	}
 	var redactor *cassette.Redactor
-	if w.cfg.Live != nil {
+	if w.cfg.Live != nil && !r.alone { // a worker does not know the keys of providers
 		redactor = w.cfg.Live.Redactor()
 	}
 	box, err := tools.New(c.Scenario.Tools, dir, r.player, redactor)
@@ -101,14 +103,14 @@ func (r *run) prepare() (remove func(), err error) {
 		Rules: w.rules, Start: start, Models: models, Source: source, Tools: toolBox, Limits: w.limits, Memory: w.memory, Folder: r.folder,
 		Approvals: c.Scenario.Approvals, Sink: r.job.Spool, Redactor: redactor,
 	}
-	if w.cfg.Spec.Recording != "" {
+	if w.cfg.Spec.Recording != "" && !r.alone {
 		if r.grader, err = w.graderOf(c, nil); err != nil {
 			return fail(err)
 		}
 		r.watch = newWatcher(r.grader.Gold())
 		cfg.Watch = r.watch.see
 	}
-	if w.cfg.People != nil {
+	if w.cfg.People != nil && !r.alone {
 		cfg.Person = func(ctx context.Context, q session.Question) (bool, bool, error) {
 			return w.cfg.People.Approve(ctx, c.ID, q)
 		}
@@ -143,6 +145,9 @@ func needsFolder(t *agent.Target, s *scenario.Scenario) bool {
 // models says who answers model calls: real models, the replies that the case
 // itself has, or its recording.
 func (r *run) models() (session.Models, string, error) {
+	if r.alone && r.heard != nil {
+		return bookReplay{r.heard}, "live", nil
+	}
 	if r.c.Cassette != nil {
 		data, err := r.c.Cassette.Data()
 		if err != nil {

@@ -156,12 +156,12 @@ func (s *Session) execute(ctx context.Context, call policy.Call, c ToolCall, arg
 
 func (s *Session) toolFailed(id string, err error) error {
 	name, detail := nameOf(err)
-	if eerr := s.event(&trajectory.Failure{Call: id, Name: string(name), Detail: cutText(s.safe(detail), maxDetail)}); eerr != nil {
-		return eerr
-	}
 	kind := Failed
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		kind = Truncated
+		kind, name = Truncated, refusal.LimitReached // the time of the case is over
+	}
+	if eerr := s.event(&trajectory.Failure{Call: id, Name: string(name), Detail: cutText(s.safe(detail), maxDetail)}); eerr != nil {
+		return eerr
 	}
 	return s.halt(kind, name, err)
 }

@@ -108,11 +108,7 @@ func (r *folderReader) Read(p []byte) (int, error) {
 		if r.left <= 0 {
 			return 0, io.EOF
 		}
-		ask, err := canon.Marshal(&fleet.Fetch{Digest: r.list, Offset: r.at, Folder: true})
-		if err != nil {
-			return 0, err
-		}
-		m, err := r.s.insist(r.ctx, "fetch", ask, 30*time.Second)
+		m, err := r.s.insist(r.ctx, "fetch", &fleet.Fetch{Digest: r.list, Offset: r.at, Folder: true}, nil, 30*time.Second)
 		if err != nil {
 			return 0, err
 		}

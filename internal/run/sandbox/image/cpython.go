@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/store"
 )
 
 // The pinned upstream source of the Python that rubrics run on. Debian carries
@@ -107,11 +108,11 @@ func BuildCPython(ctx context.Context, b Recipe) (*Image, error) {
 	defer d.discard()
 	// The folder's name is in debugging information and messages of the
 	// compiler, so it is mapped away below.
-	work, err := os.MkdirTemp("", "tallystick-cpython-")
+	work, remove, err := store.TempDir("tally-cpython-")
 	if err != nil {
-		return nil, refusal.Newf(refusal.WriteFailed, "building the image: %w", err)
+		return nil, fmt.Errorf("building the image: %w", err)
 	}
-	defer os.RemoveAll(work)
+	defer remove()
 
 	source := b.Source
 	if source == "" {
