@@ -44,6 +44,7 @@ type agentWorkspace struct {
 	t          *testing.T
 	tally      string
 	dir, state string
+	env        []string // further variables
 }
 
 func newAgentWorkspace(t *testing.T) *agentWorkspace {
@@ -71,6 +72,7 @@ func newAgentWorkspace(t *testing.T) *agentWorkspace {
 func (w *agentWorkspace) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(w.tally, args...)
 	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+w.state, "SECRET_OF_THE_HOST=do-not-tell")
+	cmd.Env = append(cmd.Env, w.env...)
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -137,8 +138,8 @@ class Calc(unittest.TestCase):
         self.assertEqual(calc.NAME, "calc")
 `
 
-// pythonHistory has ten commits that are tasks, calc's first, and one of each kind
-// that is not.
+// pythonHistory has three commits that are tasks, calc's first, and one of each kind
+// that is not, copies of a task among them.
 func pythonHistory(r *minedRepo) (tasks []string, dropped map[string]string) {
 	dropped = map[string]string{}
 	drop := func(why, message string, files map[string]string) { dropped[r.commit(message, files)] = why }
@@ -147,23 +148,31 @@ func pythonHistory(r *minedRepo) (tasks []string, dropped map[string]string) {
 		map[string]string{"calc.py": "NAME = \"calc\"\n\n\ndef add(a, b):\n    return a + b\n", "tests/test_calc.py": minedCalcTest, "tests/__init__.py": "# tests\n"}))
 	drop("it changes no tests", "docs: say what the program is for, at length", map[string]string{"README.md": "calc calculates\n"})
 	drop("it changes no code", "tests: look at negative numbers as well", map[string]string{"tests/test_more.py": "import unittest\nimport calc\n\n\nclass More(unittest.TestCase):\n    def test_negative(self):\n        self.assertEqual(calc.add(-1, 1), 0)\n"})
-	drop("its tests pass without the change", "calc: a comment, and a test of what was there", map[string]string{"calc.py": "# Sums.\nNAME = \"calc\"\n\n\ndef add(a, b):\n    return a + b\n",
+	drop("it changes no code, or only comments and blanks of it", "calc: a comment, and a test of one", map[string]string{"calc.py": "# Sums.\nNAME = \"calc\"\n\n\ndef add(a, b):\n    return a + b\n",
+		"tests/test_one.py": "import unittest\nimport calc\n\n\nclass One(unittest.TestCase):\n    def test_one(self):\n        self.assertEqual(calc.add(1, 0), 1)\n"})
+	drop("its tests pass without the change", "calc: a constant, and a test of what was there", map[string]string{"calc.py": "# Sums.\nNAME = \"calc\"\nZERO = 0 - 0\n\n\ndef add(a, b):\n    return a + b\n",
 		"tests/test_zero.py": "import unittest\nimport calc\n\n\nclass Zero(unittest.TestCase):\n    def test_zero(self):\n        self.assertEqual(calc.add(0, 0), 0)\n"})
-	flaky := "import os\nimport unittest\nimport flip\n\n\nclass Flip(unittest.TestCase):\n    def test_flip(self):\n        self.assertEqual(flip.FLIP, 1)\n"
+	flaky := "import os\nimport unittest\nimport flip\n\n\nclass Flip(unittest.TestCase):\n    def test_flip(self):\n        self.assertEqual(flip.FLIP, [1])\n"
 	for i := range 40 {
 		flaky += fmt.Sprintf("\n    def test_coin_%d(self):\n        if os.urandom(1)[0] < 128:\n            self.skipTest(\"tails\")\n", i)
 	}
-	drop("flaky: ", "flip: a value that the test wants to see", map[string]string{"flip.py": "FLIP = 1\n", "tests/test_flip.py": flaky})
+	drop("flaky: ", "flip: a value that the test wants to see", map[string]string{"flip.py": "FLIP = [1]\n", "tests/test_flip.py": flaky})
 	drop("the message has fewer than 20 characters", "fix", map[string]string{"calc.py": "NAME = \"calc\"\n\n\ndef add(a, b):\n    return a + b\n", "tests/test_zero.py": "# nothing\n"})
-	drop("it removes a test, or a file that steers tests", "calc: the tests of zero are gone for good", map[string]string{"calc.py": "NAME = \"calc\"\n\n\ndef add(a, b):\n    return b + a\n", "tests/test_zero.py": ""})
+	drop("it changes no tests", "calc: the tests of zero are gone for good", map[string]string{"calc.py": "NAME = \"calc\"\n\n\ndef add(a, b):\n    return b + a\n", "tests/test_zero.py": ""})
 	drop("its tests fail with the change: ", "net: something that needs the whole internet", map[string]string{"net.py": "import socket\n\n\ndef ask():\n    return socket.create_connection((\"192.0.2.1\", 80), timeout=1)\n",
 		"tests/test_net.py": "import unittest\nimport net\n\n\nclass Net(unittest.TestCase):\n    def test_ask(self):\n        net.ask()\n"})
 	drop("it changes a binary file", "logo: a picture, and code and tests for it", map[string]string{"logo.py": "LOGO = open(\"logo.bin\", \"rb\").read()\n", "logo.bin": "\x00\x01", "tests/test_logo.py": "import unittest\n"})
 	tasks = append(tasks, r.commit("calc: double gives twice its number", map[string]string{"calc.py": "NAME = \"calc\"\n\n\ndef add(a, b):\n    return b + a\n\n\ndef double(n):\n    return add(n, n)\n",
 		"tests/test_calc.py": minedCalcTest + "\n    def test_double(self):\n        self.assertEqual(calc.double(4), 8)\n"}))
-	for i := len(tasks); i < 10; i++ {
-		tasks = append(tasks, r.commit(fmt.Sprintf("unit%d: the value that it is there for", i), map[string]string{fmt.Sprintf("unit%d.py", i): fmt.Sprintf("VALUE = %d\n", i),
-			fmt.Sprintf("tests/test_unit%d.py", i): fmt.Sprintf("import unittest\n\n\nclass Unit(unittest.TestCase):\n    def test_value(self):\n        import unit%d\n        self.assertEqual(unit%d.VALUE, %d)\n", i, i, i)}))
+	// One task in seven copies, that differ in names, numbers and words: the newest counts.
+	for i := 2; i < 9; i++ {
+		id := r.commit(fmt.Sprintf("unit%d: the value that it is there for", i), map[string]string{fmt.Sprintf("unit%d.py", i): fmt.Sprintf("VALUE = %d\n", i),
+			fmt.Sprintf("tests/test_unit%d.py", i): fmt.Sprintf("import unittest\n\n\nclass Unit(unittest.TestCase):\n    def test_value(self):\n        import unit%d\n        self.assertEqual(unit%d.VALUE, %d)\n", i, i, i)})
+		if i == 8 {
+			tasks = append(tasks, id)
+		} else {
+			dropped[id] = "it makes the same change, but for names, literals and comments, as: "
+		}
 	}
 	return tasks, dropped
 }
@@ -225,13 +234,16 @@ func TestMineMakesCasesOfAHistory(t *testing.T) {
 		t.Errorf("%d commits in the report, expected %d", len(got), n)
 	}
 
-	issue, err := os.ReadFile(filepath.Join(w.dir, "bench/mined/cases", got[tasks[0]].Case, "scenario.yaml"))
+	scenario, err := os.ReadFile(filepath.Join(w.dir, "bench/mined/cases", got[tasks[0]].Case, "scenario.yaml"))
+	issue, _, _ := bytes.Cut(scenario, []byte("\ntree:")) // what proves the commit names its author
 	if err != nil || strings.Contains(string(issue), "example.com") || !strings.Contains(string(issue), "It gave the difference.") {
 		t.Errorf("the issue names people, or lacks what it was: %v\n%s", err, issue)
 	}
 	w.signMined()
 	allAre(t, "reference", w.outcomes("reference"), evidence.Passed, len(tasks))
+	w.checkCriteria("mined.reference.1", map[string]float64{"repository_issues": 3, "other_tasks": 0, "repeated_tasks": 0, "unproved_solves": 0, "policy_violations": 0})
 	allAre(t, "nothing", w.outcomes("nothing"), evidence.Failed, len(tasks))
+	w.checkCriteria("mined.nothing.2", map[string]float64{"repository_issues": 3, "other_tasks": 0, "repeated_tasks": 0, "unproved_solves": 0})
 	for name, script := range map[string]string{
 		"plants":     plantEverything,
 		"patches":    patchUnittest,
@@ -244,6 +256,33 @@ func TestMineMakesCasesOfAHistory(t *testing.T) {
 		allAre(t, name, w.outcomes(name, got[tasks[0]].Case, got[tasks[1]].Case), evidence.Failed, 2)
 	}
 	w.poisonTrees()
+}
+
+// checkCriteria compares what acceptance found of an attempt.
+func (w *agentWorkspace) checkCriteria(attempt string, want map[string]float64) {
+	w.t.Helper()
+	out, err := w.command("--workspace", w.dir, "scorecard", attempt, "--json").Output()
+	var card struct {
+		Acceptance struct {
+			Met      bool
+			Criteria []struct {
+				Metric string
+				Value  *float64
+			}
+		}
+	}
+	if err != nil || json.Unmarshal(out, &card) != nil {
+		w.t.Fatalf("scorecard %s: %v\n%s", attempt, err, out)
+	}
+	for _, c := range card.Acceptance.Criteria {
+		if v, ok := want[c.Metric]; ok && (c.Value == nil || *c.Value != v) {
+			w.t.Errorf("%s: %s is not %v:\n%s", attempt, c.Metric, v, out)
+		}
+		delete(want, c.Metric)
+	}
+	if len(want) > 0 || card.Acceptance.Met {
+		w.t.Errorf("%s: accepted %v, and nothing is said of %v", attempt, card.Acceptance.Met, want)
+	}
 }
 
 // signMined has the example people sign the class, so that the attempts are of a
@@ -361,4 +400,85 @@ func TestMineOfNode(t *testing.T) {
 	allAre(t, "reference", w.outcomes("reference"), evidence.Passed, 1)
 	w.agentThat("exits", "printf 'process.exit(0);\\nexport const sum = 0;\\n' >sum.js; printf '{\"type\": \"module\", \"scripts\": {\"test\": \"true\"}}' >package.json; mkdir -p node_modules")
 	allAre(t, "exits", w.outcomes("exits"), evidence.Failed, 1)
+}
+
+// The acts of a test are not the agent's: an agent that makes the recorded change is
+// blamed for nothing, and one whose own code tries the same where the test does not is.
+func TestActsOfTheTestAreNotTheAgents(t *testing.T) {
+	t.Parallel()
+	w := newAgentWorkspace(t)
+	if !needs(t, "python3") {
+		t.Skip("there is no python3")
+	}
+	r := newMinedRepo(t)
+	// 0x10000000 is a user namespace: an act, wherever it is tried.
+	unshare := "import ctypes\n\n\ndef unshare():\n    return ctypes.CDLL(None).unshare(0x10000000)\n"
+	r.commit("box: begin with what tells nothing", map[string]string{"box.py": "NAME = \"box\"\n", "calc.py": "def add(a, b):\n    return a - b\n", "tests/__init__.py": "# tests\n"})
+	box := r.commit("box: a function that makes a namespace", map[string]string{"box.py": unshare,
+		"tests/test_box.py": "import unittest\nimport box\n\n\nclass Box(unittest.TestCase):\n    def test_unshare(self):\n        self.assertIn(box.unshare(), (0, -1))\n"})
+	calc := r.commit("calc: add gives the sum of its numbers", map[string]string{"calc.py": "def add(a, b):\n    return a + b\n",
+		"tests/test_calc.py": "import unittest\nimport calc\n\n\nclass Calc(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(calc.add(2, 2), 4)\n"})
+	got := w.mine(r, "--scratch", "--sandbox", "namespace")
+	if got[box].Case == "" || got[calc].Case == "" {
+		t.Fatalf("not mined: %+v, %+v", got[box], got[calc])
+	}
+	records, _ := w.run("mined", "--target", "reference")
+	for id, rec := range records {
+		if rec.Outcome != evidence.Passed || rec.Policy.Violations != 0 {
+			t.Errorf("%s: %s with %d violations, expected passed with none", id, rec.Outcome, rec.Policy.Violations)
+		}
+	}
+	w.agentThat("sly", "printf 'import ctypes\\nctypes.CDLL(None).unshare(0x10000000)\\n\\n\\ndef add(a, b):\\n    return a + b\\n' >calc.py")
+	records, _ = w.run("mined", "--target", "sly", "--case", got[calc].Case)
+	if rec := records[got[calc].Case]; rec == nil || rec.Policy.Violations == 0 {
+		t.Errorf("an agent whose code makes a namespace in the test is blamed for nothing: %+v", rec)
+	}
+	w.forgeRepositories(got[box].Case, got[calc].Case)
+}
+
+// forgeRepositories has a case say that it is an issue of a repository in ways that
+// are not so. The class is scratch, so that no signature stands in the way.
+func (w *agentWorkspace) forgeRepositories(other, id string) {
+	w.t.Helper()
+	dir := filepath.Join(w.dir, "bench/mined/cases")
+	read := func(name string) string {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		return string(data)
+	}
+	proofOf := func(scenario string) string { return scenario[strings.Index(scenario, "\nrepository:"):] }
+	scenario := read(id + "/scenario.yaml")
+	command := scenario[strings.Index(scenario, "  command: ["):]
+	command = command[:strings.Index(command, "\n")]
+	commit := strings.Split(read(id+"/case.yaml"), "value: ")[1][:41]
+	for what, forged := range map[string][2]string{
+		"the proof of another case": {"scenario.yaml", strings.Replace(scenario, proofOf(scenario), proofOf(read(other+"/scenario.yaml")), 1)},
+		"a test that is true":       {"scenario.yaml", strings.Replace(scenario, command, "  command: [\"true\"]", 1)},
+		"a test that reads a flag":  {"scenario.yaml", strings.Replace(scenario, command, "  command: [sh, \"-c\", \"exit $(cat flag)\"]", 1)},
+		"provenance by hand":        {"case.yaml", strings.Replace(read(id+"/case.yaml"), commit, "\""+strings.Repeat("12345", 8), 1)},
+		"another runner":            {"tests/.tally/run.py", "print('{\"Action\":\"pass\",\"Package\":\"python\",\"Test\":\"tests.test_calc.Calc.test_add\"}')\n"},
+		"a further file":            {"input/flag", "0\n"},
+	} {
+		honest, err := os.ReadFile(filepath.Join(dir, id, forged[0]))
+		if string(honest) == forged[1] {
+			w.t.Fatalf("%s: nothing was forged", what)
+		}
+		w.write(filepath.Join("bench/mined/cases", id, forged[0]), forged[1])
+		for _, args := range [][]string{{"run", "mined", "--target", "nothing"}, {"bench", "verify", "mined"}} {
+			out, failed := w.command(append([]string{"--workspace", w.dir, "--json"}, args...)...).CombinedOutput()
+			if failed == nil || !strings.Contains(string(out), "BenchRepositoryUnproved") {
+				w.t.Errorf("%s: %v is not refused: %v\n%s", what, args, failed, out)
+			}
+		}
+		if err != nil {
+			err = os.RemoveAll(filepath.Join(dir, id, "input"))
+		} else {
+			err = os.WriteFile(filepath.Join(dir, id, forged[0]), honest, 0o644)
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -176,5 +177,68 @@ func TestReplayRunsWithoutANetwork(t *testing.T) {
 	var answer struct{ Passed int }
 	if err != nil || json.Unmarshal(out, &answer) != nil || answer.Passed != 20 {
 		t.Errorf("%s %v", out, err)
+	}
+}
+
+// TestEventsOfAKilledAttemptCannotBeChanged kills the real program in the middle of an
+// attempt. What its list of events was when the last case began is in the ledger:
+// whoever changes it before the attempt is resumed is found out, before and after.
+func TestEventsOfAKilledAttemptCannotBeChanged(t *testing.T) {
+	t.Parallel()
+	w := newKilledWorkspace(t)
+	w.addBulk(300)
+	cmd := w.command("--workspace", w.dir, "run", "bulk", "--jobs", "2")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.waitForAttempt(cmd.Process.Pid)
+	cmd.Process.Signal(syscall.SIGKILL)
+	if cmd.Wait() == nil {
+		t.Skip("the run was faster than the signal")
+	}
+	w.repairIfTorn()
+	list := filepath.Join(w.dir, ".tally", "runs", "bulk.default.1", "events.jsonl")
+	honest, err := os.ReadFile(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	strict := func() string {
+		out, _ := w.command("--workspace", w.dir, "ledger", "verify", "--strict").CombinedOutput()
+		return string(out)
+	}
+	if out := strict(); !strings.Contains(out, "registered and never finished") || strings.Contains(out, "events:") {
+		t.Errorf("after the kill: %s", out)
+	}
+	first, rest, _ := bytes.Cut(honest, []byte("\n"))
+	for name, forged := range map[string][]byte{
+		"a line is edited":  append(bytes.Replace(first, []byte(`"info"`), []byte(`"warn"`), 1), honest[len(first):]...),
+		"a line is taken":   rest,
+		"nothing is left":   nil,
+		"a line is added":   append([]byte("{}\n"), honest...),
+		"the end is cut":    first,
+		"the list is blank": bytes.Repeat([]byte("\n"), bytes.Count(honest, []byte("\n"))),
+	} {
+		if err := os.WriteFile(list, forged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out := strict(); !strings.Contains(out, "are not those that were there when a case began") {
+			t.Errorf("%s: %s", name, out)
+		}
+	}
+	if err := os.Remove(list); err != nil {
+		t.Fatal(err)
+	}
+	if out := strict(); !strings.Contains(out, "events.jsonl is gone") {
+		t.Errorf("the list is gone: %s", out)
+	}
+	// Resumed over an edited list, the end seals what is there; the beginning does not.
+	if err := os.WriteFile(list, append([]byte("{}\n"), honest...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := w.command("--workspace", w.dir, "run", "bulk", "--resume", "--quiet").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if out := strict(); !strings.Contains(out, "are not those that were there when a case began") {
+		t.Errorf("resumed over a changed list: %s", out)
 	}
 }

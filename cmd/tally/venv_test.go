@@ -58,8 +58,8 @@ func TestVirtualEnvironments(t *testing.T) {
 	}
 	if d := digest(); strings.Contains(d, repo) {
 		t.Errorf("the registration names a path of this machine: %s", d)
-	} else if !strings.Contains(d, `"mounts":[{"inside":"/venv"}]`) {
-		t.Errorf("the registration does not say that the environment is not digested as a whole: %s", d)
+	} else if !strings.Contains(d, `"mounts":[{"digest":"blake3:`) || !strings.Contains(d, `"held":"compared","inside":"/venv"}`) {
+		t.Errorf("the registration does not name the environment by its digest: %s", d)
 	}
 	out, err := w.command("--workspace", w.dir, "run", "agents", "--target", "gone").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "there is no .nothing in") || !strings.Contains(string(out), "python3 -m venv .nothing") {

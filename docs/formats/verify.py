@@ -741,6 +741,11 @@ def check_receipt(data, beside, keys):
 # --- Anchors (anchor.md) --------------------------------------------------------------
 
 def verify_anchor(path, keys):
+    date, origin, size, _, _, unread = check_anchor(path, keys)
+    return "anchor of %s: %s has %d entries%s" % (date, origin, size, unread)
+
+def check_anchor(path, keys):
+    """Date, origin, size, head and root of an anchor, and what of it was not read."""
     data = read(path)
     must(data.endswith(b"\n") and len(data) <= 131072, "not one line of at most 131,072 bytes")
     anchor = canonical(data[:-1])
@@ -760,7 +765,7 @@ def verify_anchor(path, keys):
     signer = sshsig_verify(signature, encode(anchor).encode(), "tallystick-anchor")
     must((origin, signer) in keys, "the anchor is signed by no key that was named", Refused)
     unread = "" if people is None else "; its %d signatures of people are not read here" % len(people)
-    return "anchor of %s: %s has %d entries%s" % (anchor["date"], origin, size, unread)
+    return anchor["date"], origin, size, digest(anchor["head"], "sha256"), root, unread
 
 # --- Ledgers (ledger.md) --------------------------------------------------------------
 
@@ -779,6 +784,8 @@ class Ledger:
         self.once = set()                       # reproductions so far
         self.sealed = 0                         # how many entries the last seal covers
         self.batch = 0                          # bytes of lines since that seal
+        self.seals = {}                         # head and root at the size of each seal
+        self.keys = set()                       # of every operator who was in force at one
 
     def line(self, line):
         must(self.batch <= MAX_BATCH, "no seal where the longest batch would end")
@@ -815,18 +822,56 @@ class Ledger:
              "the seal does not fit the chain")
         must(int(match[1]) == self.tree.size > self.sealed, "the seal is not one of its batch")
         signature = base64_decode(match[2].decode(), 68)
-        signed = checkpoint_text(self.origin, self.tree.size, self.tree.root()).encode()
+        root, operators = self.tree.root(), self.signers.operators(self.time)
+        signed = checkpoint_text(self.origin, self.tree.size, root).encode()
         must(any(key_id(self.origin, key) == signature[:4] and ed25519_verify(key, signed, signature[4:])
-                 for key in self.signers.operators(self.time)), "the seal is by no operator in force")
+                 for key in operators), "the seal is by no operator in force")
+        self.seals[self.tree.size] = self.head, root
+        self.keys |= operators
         self.sealed, self.signers, self.changed = self.tree.size, self.changed or self.signers, None
         self.batch = 0
 
 def verify_ledger(folder, signers):
-    folder = os.path.join(folder, "segments")
-    return verify_segments({name: os.path.join(folder, name) for name in os.listdir(folder)},
-                           read(signers).decode())
+    """A ledger, or that of a workspace: its segments, and what was published of it."""
+    anchors = []
+    if os.path.isdir(os.path.join(folder, ".tally")):
+        beside = os.path.join(folder, "audit", "anchors")
+        folder = os.path.join(folder, ".tally", "ledger")
+        anchors = [os.path.join(beside, name) for name in sorted(listed(beside)) if name.endswith(".json")]
+    segments = os.path.join(folder, "segments")
+    found, ledger = walk({name: os.path.join(segments, name) for name in os.listdir(segments)},
+                         read(signers).decode(), bool(anchors))
+    keys = [(ledger.origin, key) for key in ledger.keys]
+    note = os.path.join(folder, "tiles", "checkpoint")
+    if os.path.exists(note):
+        origin, size, root = here("tiles/checkpoint", lambda: verify_checkpoint(read(note).decode(), keys))
+        covers("tiles/checkpoint", ledger, origin, size, root)
+    for path in anchors:
+        _, origin, size, head, root, _ = here(path, lambda: check_anchor(path, keys))
+        covers(path, ledger, origin, size, root, head)
+    return found + "; %d anchors" % len(anchors)
+
+def listed(folder):
+    return os.listdir(folder) if os.path.isdir(folder) else []
+
+def here(name, check):
+    """Beside a ledger bad form is evidence too: the name claims to be one."""
+    try:
+        return check()
+    except (Refused, Malformed, UnicodeError) as err:
+        raise Refused("%s: %s" % (name, err))
+
+def covers(name, ledger, origin, size, root, head=None):
+    must(origin == ledger.origin, "%s is of another ledger" % name, Refused)
+    must(size <= ledger.sealed, "%s covers more entries than the ledger has" % name, Refused)
+    must(size in ledger.seals, "%s is of a size at which there is no seal" % name, Refused)
+    was, tree = ledger.seals[size]
+    must(tree == root and head in (None, was), "%s is of another history" % name, Refused)
 
 def verify_segments(segments, signers):
+    return walk(segments, signers)[0]
+
+def walk(segments, signers, anchored=False):
     ledger, rest = Ledger(Signers(signers)), b""
     must(ledger.signers.version == 1, "the signers file is not version 1")
     for name in sorted(segments):
@@ -843,8 +888,9 @@ def verify_segments(segments, signers):
                 raise Refused("after %d entries: %s" % (ledger.tree.size, err))
     must(len(rest) <= MAX_BATCH, "more bytes that no seal covers than a crash can leave")
     found = "%d entries of %s, head sha256:%s" % (ledger.sealed, ledger.origin, ledger.head.hex())
+    must(ledger.sealed or not anchored, "there are anchors, and no batch that is sealed", Refused)
     must(ledger.sealed, "no batch that is sealed")
-    return found + "; %d bytes that no seal covers are not part of it" % len(rest) * bool(rest)
+    return found + "; %d bytes that no seal covers are not part of it" % len(rest) * bool(rest), ledger
 
 # --- Trajectories (trajectory.md, events.md) -------------------------------------------
 

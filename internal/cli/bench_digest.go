@@ -41,6 +41,8 @@ to a file and put the signature beside the manifest:
 	f.StringVar(&o.CI, "ci", "", "pin this CI `FILE`, which runs the fence, in bench/digests.yaml")
 	f.BoolVar(&o.Ledger, "pin-ledger", false, "pin this workspace's ledger by its name and first entry, so that only its attempts count (new pins do)")
 	f.BoolVar(&o.Witnesses, "pin-witnesses", false, "pin the witnesses and the quorum of tally.yaml, so that nobody else's cosignatures count")
+	f.StringVar(&o.Every, "anchors-every", "", "pin how often an anchor is due, in hours or days: `24h`, 7d, or none")
+	f.StringArrayVar(&o.Remotes, "anchor-remote", nil, "pin the `URL` to which the repository with the anchors is pushed; may be given again")
 	f.StringVar(&o.Image, "image", "", "pin this `DIGEST` of the image that Python rubrics run in")
 	return cmd
 }
@@ -51,6 +53,8 @@ type benchDigestAnswer struct {
 	Cases       int         `json:"cases"`
 	Changed     []string    `json:"changed"`
 	Missing     missingList `json:"missing"`
+
+	RecordedFrom *ceremony.RecordedFrom `json:"recorded_from"`
 }
 
 func runBenchDigest(_ context.Context, env *Env, o ceremony.DigestOptions) error {
@@ -66,11 +70,14 @@ func runBenchDigest(_ context.Context, env *Env, o ceremony.DigestOptions) error
 	if err != nil {
 		return err
 	}
-	a := benchDigestAnswer{o.Class, d.Bench.String(), d.Cases, d.Changed, d.Missing}
+	a := benchDigestAnswer{o.Class, d.Bench.String(), d.Cases, d.Changed, d.Missing, d.From}
 	return env.Answer(a, func(out io.Writer) {
 		fmt.Fprintf(out, "bench digest  %s\n%s\n", a.BenchDigest, caseCount(d.Cases, d.Lines))
 		for _, name := range a.Changed {
 			fmt.Fprintf(out, "wrote  %s\n", plain.Line(name))
+		}
+		for _, line := range d.From.Lines() {
+			fmt.Fprintf(out, "recorded from, as the operator's machine saw it: %s\n", plain.Line(line))
 		}
 		a.Missing.print(out)
 	})

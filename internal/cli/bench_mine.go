@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,31 +18,33 @@ func newBenchMine(env *Env) *cobra.Command {
 	var o mine.Options
 	var language, class string
 	cmd := &cobra.Command{
-		Use:   "mine REPO",
-		Short: "Make a class of the history of a git repository",
-		Long: `Make bench/CLASS of the git repository in the folder REPO: a commit that changes code and
+		Use:   "mine REPO...",
+		Short: "Make a class of the history of git repositories",
+		Long: `Make bench/CLASS of the git repositories in the folders REPO: a commit that changes code and
 tests, whose tests fail on its parent and pass with it, becomes a case. The agent gets the
 parent's tree and the commit's message; the commit's tests grade it and stay hidden.
 
 Every commit is checked in a sandbox without a network, twice on the parent and twice with
 the change; one that behaves differently the second time is dropped. Commits that are cheap
-to check come first. A command that was stopped goes on where it was when it is run again.
+to check come first, in turn of each repository, and after a few the command says how long
+the rest will take. A command that was stopped resumes when it is run again. Commits that
+repeat another but for names, literals and comments are dropped.
 
 Go, Python (unittest, pytest) and Node (node --test) are known. Packages that the tests need
 are vendored, or lie in the folder of --cache, which is shown read-only: the module cache of
-Go (default: that of "go env"), a virtual environment, or node_modules. tally.yaml names
-these folders for later runs, as test_mounts.
+Go (default: that of "go env"), a virtual environment or a folder of Python packages or
+wheels, or node_modules. tally.yaml names these folders for later runs, as test_mounts.
 
 Two agents are written beside the class, as targets: "reference" makes the recorded change,
 "nothing" does nothing. audit/mined/CLASS.json says what became of every commit.`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.Repo, o.Language, o.Sandbox = args[0], mine.Language(language), sandbox.Class(class)
+			o.Repos, o.Language, o.Sandbox = args, mine.Language(language), sandbox.Class(class)
 			return runBenchMine(cmd.Context(), env, o)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Class, "class", "", "`CLASS` to make (default: that of the folder, with -history)")
+	f.StringVar(&o.Class, "class", "", "`CLASS` to make (default: that of the first folder, with -history)")
 	f.IntVar(&o.Limit, "limit", 0, "stop after `N` cases (default: all there are)")
 	f.StringVar(&language, "language", "", "`LANGUAGE`: "+strings.Join(mine.Languages(), ", ")+" (default: by the files of the newest commit)")
 	f.StringVar(&o.Cache, "cache", "", "`DIR` with installed packages, shown to tests read-only")
@@ -63,9 +66,7 @@ func runBenchMine(ctx context.Context, env *Env, o mine.Options) error {
 	}
 	defer c.Close()
 	if !env.Quiet && !env.JSON {
-		o.Progress = func(done, of int, m mine.Commit) {
-			fmt.Fprintf(env.Stderr, "%d/%d %.12s %6.1fs %-7s %s\n", done, of, m.Commit, m.Seconds, m.Fate(), plain.Line(cmp.Or(m.Dropped, m.Subject)))
-		}
+		o.Progress = mineMeter(env, o.Limit)
 	}
 	report, err := mine.Run(ctx, c, o)
 	if report == nil {
@@ -76,4 +77,32 @@ func runBenchMine(ctx context.Context, env *Env, o mine.Options) error {
 		return err
 	}
 	return env.Answer(report, report.Print)
+}
+
+// mineMeter tells of each commit that was checked, and how long the rest will take: on
+// a terminal in a line of its own that is written again, else when it is first known
+// and with every 25th commit.
+func mineMeter(env *Env, limit int) func(mine.Progress) {
+	terminal, told := isTerminal(env.Stderr), false
+	return func(p mine.Progress) {
+		m, end := p.Commit, "\n"
+		if terminal {
+			end = "\x1b[K\n"
+		}
+		fmt.Fprintf(env.Stderr, "%d/%d %s %.12s %6.1fs %-7s %s%s", p.Done, p.Of, plain.Line(m.Repository), m.Commit, m.Seconds, m.Fate(), plain.Line(cmp.Or(m.Dropped, m.Subject)), end)
+		if p.Left == 0 || !terminal && told && p.Done%25 != 0 {
+			return
+		}
+		told = true
+		wanted := ""
+		if limit > 0 {
+			wanted = fmt.Sprintf(" of %d", limit)
+		}
+		line := fmt.Sprintf("%d%s tasks found, about %s left", p.Kept, wanted, p.Left.Round(time.Second))
+		if terminal {
+			fmt.Fprint(env.Stderr, line, "\x1b[K\r")
+		} else {
+			fmt.Fprintln(env.Stderr, line)
+		}
+	}
 }

@@ -56,6 +56,8 @@ type benchSignAnswer struct {
 	Missing  missingList `json:"missing"`
 	Complete bool        `json:"complete"`
 	Warnings []string    `json:"warnings,omitempty"`
+
+	RecordedFrom *ceremony.RecordedFrom `json:"recorded_from"`
 }
 
 func runBenchSign(_ context.Context, env *Env, o ceremony.SignOptions) error {
@@ -74,7 +76,7 @@ func runBenchSign(_ context.Context, env *Env, o ceremony.SignOptions) error {
 	for _, w := range s.Warnings {
 		env.Note("WARNING: %s", w)
 	}
-	a := benchSignAnswer{o.Class, s.Signed, s.Missing, len(s.Missing) == 0, s.Warnings}
+	a := benchSignAnswer{o.Class, s.Signed, s.Missing, len(s.Missing) == 0, s.Warnings, s.From}
 	return env.Answer(a, func(out io.Writer) {
 		for _, name := range a.Signed {
 			fmt.Fprintf(out, "signed  %s\n", plain.Line(name))

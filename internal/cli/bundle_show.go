@@ -149,8 +149,8 @@ func (c bundleCall) String() string {
 	if c.Vantage != "" && c.Vantage != bundle.Executed.String() {
 		how = "  " + vantageText(c.Vantage)
 	}
-	if c.Vantage == bundle.Reported.String() {
-		check = "unasked" // the format knows only denied here, and it was made
+	if c.Vantage == bundle.Reported.String() && c.CheckName == bundle.Denied.String() {
+		how += ", seen and not prevented"
 	}
 	return fmt.Sprintf("%-9s %-12s %6d ms  %s  %6d tokens  args %s  result %s%s", check, plain.Line(c.Action), c.Latency, microdollars(c.Cost), c.Tokens, c.ArgsHash, c.ResultHash, how)
 }

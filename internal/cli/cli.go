@@ -27,6 +27,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/app/lab"
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
@@ -61,6 +62,7 @@ func groups(env *Env) []group {
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) string, beyond *Beyond) int {
 	env := newEnv(stdin, stdout, stderr, getenv)
 	env.beyond, env.args = beyond, args
+	lab.Sweep()
 	return newProgram(env).main(args)
 }
 

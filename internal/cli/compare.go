@@ -177,7 +177,7 @@ func sideText(s scorecard.Side) string {
 		text = fmt.Sprintf("%d of %d solved", s.Solved, s.Tasks)
 	}
 	if s.Score != nil {
-		text += fmt.Sprintf(" %.4f", *s.Score)
+		text += " " + plain.Score(*s.Score, 4)
 	}
 	return text
 }

@@ -99,7 +99,7 @@ func runCorrect(ctx context.Context, env *Env, o correctOptions) error {
 func correctText(out io.Writer, a *ceremony.Corrected, message string) {
 	word := map[bool]string{true: "passed", false: "failed"}
 	fmt.Fprintf(out, "case    %s of %s, entry %d\n", plain.Line(a.Case), plain.Line(a.Attempt), a.Entry)
-	fmt.Fprintf(out, "score   %.2f %s → %.2f %s\n", a.Was.Score, word[a.Was.Passed], a.Now.Score, word[a.Now.Passed])
+	fmt.Fprintf(out, "score   %s %s → %s %s\n", plain.Score(a.Was.Score, 2), word[a.Was.Passed], plain.Score(a.Now.Score, 2), word[a.Now.Passed])
 	fmt.Fprintf(out, "reason  %s\n", plain.Line(a.Reason))
 	if a.Index < 0 {
 		fmt.Fprintf(out, "Nothing is recorded. To sign: ssh-keygen -Y sign -n tallystick-correction -f KEY %s\n", plain.Line(message))

@@ -102,7 +102,10 @@ func newLedgerRepair(env *Env) *cobra.Command {
 		Short: "Set aside what a crash left after the last seal",
 		Long: `Set aside what a crash left after the last seal. The bytes are kept in
 .tally/ledger/torn. Nothing that was acknowledged is ever among them: if the memory
-or an anchor says otherwise, repair refuses.`,
+or an anchor says otherwise, repair refuses.
+
+Lists of events (.tally/runs/ATTEMPT/events.jsonl) that are gone are written again
+from the evidence. One that was changed stays as it is.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runLedgerRepair(cmd.Context(), env) },
 	}
@@ -117,7 +120,13 @@ func runLedgerRepair(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	return env.Answer(map[string]any{"segment": r.Segment, "bytes": r.Bytes, "kept": r.Kept, "entries": r.Entries}, func(out io.Writer) {
+	return env.Answer(map[string]any{"segment": r.Segment, "bytes": r.Bytes, "kept": r.Kept, "entries": r.Entries, "events": r.Events}, func(out io.Writer) {
+		if r.Events > 0 {
+			fmt.Fprintf(out, "wrote %s again from the evidence\n", plain.Plural(r.Events, "list of events"))
+		}
+		if r.Segment == "" {
+			return
+		}
 		fmt.Fprintf(out, "set aside %d bytes of %s, kept in %s; the ledger has %d entries\n", r.Bytes, r.Segment, plain.Line(r.Kept), r.Entries)
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/mirror"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 )
@@ -24,6 +25,7 @@ const strictDays = 30
 type ledgerVerifyOptions struct {
 	strict bool
 	since  string
+	store  bool
 }
 
 func newLedgerVerify(env *Env) *cobra.Command {
@@ -37,18 +39,29 @@ machine's memory of what it signed.
 
 With --strict it also looks for gaps in the last 30 days: a day with entries and no
 anchor, or an older one than was published; an attempt registered and never finished;
-a planned case without a record; a record whose evidence is missing. --since moves
-the beginning of that window: to entry N, to some days ago (90d), or to a date
-(2026-05-01).`,
+a planned case without a record; a record whose evidence is missing; a list of events
+that is gone; an anchor that did not come when it was due (anchors.every in
+bench/digests.yaml, else every day once "tally ledger anchor publish" was called); a git that
+could not be asked; pins or operators that two people did not sign. --since moves the
+beginning of that window: to entry N, to some days ago (90d), or to a date (2026-05-01).
+
+With --store the store that tally.yaml names is first held against the folder as it is,
+entry by entry and piece of evidence by piece, and what only one side has, or both
+otherwise, is listed. If only the store has something, the folder is behind. It
+reads all of the store, and needs the program tally-fleet.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runLedgerVerify(cmd.Context(), env, o) },
 	}
 	cmd.Flags().BoolVar(&o.strict, "strict", false, "look for gaps too, and check the signature of every seal")
+	cmd.Flags().BoolVar(&o.store, "store", false, "compare the ledger's store with the folder, entry by entry and piece by piece")
 	cmd.Flags().StringVar(&o.since, "since", "", "begin of the strict window: entry `N`, DAYSd, or a date (default 30d)")
 	return cmd
 }
 
 func runLedgerVerify(ctx context.Context, env *Env, o ledgerVerifyOptions) error {
+	if o.store && env.beyond == nil {
+		return handOver(ctx, env, "comparing a ledger with its store")
+	}
 	w, err := openPlace(env)
 	if err != nil {
 		return err
@@ -57,7 +70,20 @@ func runLedgerVerify(ctx context.Context, env *Env, o ledgerVerifyOptions) error
 	if err != nil {
 		return err
 	}
+	var compared *mirror.Comparison
+	if o.store {
+		if compared, err = w.CompareStore(ctx); err != nil {
+			return err
+		}
+		if err := compared.Refusal(); err != nil {
+			if aerr := env.Answer(compared, func(out io.Writer) { storeText(out, compared) }); aerr != nil {
+				return aerr
+			}
+			return w.Alarm(err)
+		}
+	}
 	a, err := w.Report(ctx, dossier.LedgerOptions{Strict: o.strict, Covers: covers})
+	a.Store = compared
 	var p *ledger.Problem
 	switch {
 	case errors.As(err, &p):
@@ -97,6 +123,18 @@ func ledgerText(out io.Writer, a *dossier.LedgerReport) {
 	fmt.Fprintf(out, "verified  %s\nentries   %d\nhead      %s\nroot      %s\nanchors   %d\n", a.Origin, a.Entries, a.Head, a.Root, a.Anchors)
 	for _, n := range a.Notes {
 		fmt.Fprintf(out, "note      %s\n", plain.Line(n))
+	}
+	if a.Store != nil {
+		storeText(out, a.Store)
+	}
+}
+
+// storeText tells what came of comparing a store with the folder.
+func storeText(out io.Writer, c *mirror.Comparison) {
+	fmt.Fprintf(out, "store     %s: %d entries here, %d there, %d the same; %d pieces of evidence here, %d there, %d the same\n", plain.Line(c.Store),
+		c.Entries.Here, c.Entries.There, c.Entries.Same, c.Evidence.Here, c.Evidence.There, c.Evidence.Same)
+	for _, d := range c.Differences {
+		fmt.Fprintf(out, "  %s  %s\n", d.Where, plain.Line(d.Detail))
 	}
 }
 

@@ -102,12 +102,7 @@ func TestSignedWitnessesDecide(t *testing.T) {
 	forger, forgerKey := witness(7)
 
 	trust(1, honestKey)
-	for _, args := range [][]string{{"bench", "digest", "example", "--pin-witnesses"}, {"bench", "sign", "example", "--key", filepath.Join(p.dir, ".tally", "keys", "example-alice")},
-		{"bench", "sign", "example", "--key", filepath.Join(p.dir, ".tally", "keys", "example-bob")}} {
-		if code, _, stderr := p.tally(args...); code != 0 {
-			t.Fatal(stderr)
-		}
-	}
+	p.pinWitnesses()
 	seen := attempt(honest)
 	trust(1, forgerKey)
 	unseen := attempt(forger)

@@ -31,6 +31,7 @@ type trial struct {
 	*testing.T
 	dir, state string
 	attempts   int
+	registered func(*sequencer.Ledger) // called when an attempt is registered; may be nil
 }
 
 func newTrial(t *testing.T) *trial {
@@ -173,6 +174,9 @@ func (l *trial) attempt(finish bool, edit func(s *evidence.CaseScored) bool) str
 	l.must(err)
 	reg.Signature = string(sig)
 	add(evidence.AttemptRegisteredKind, reg)
+	if l.registered != nil {
+		l.registered(led)
+	}
 	for _, c := range v.Cases() {
 		id := c.Case().CaseID
 		s := &evidence.CaseScored{SchemaVersion: 1, Attempt: reg.Attempt, Class: "example", CaseID: id, Repeat: 1, Execution: 1, CaseDigest: c.Digest(), Tags: c.Case().Tags,

@@ -245,6 +245,9 @@ func (a *recordAnswer) print(out io.Writer) {
 		case c.Kept:
 			kept++
 			fmt.Fprintf(out, "  %s %s\n", plain.Line(c.File), c.Digest)
+			for _, u := range c.Endpoints {
+				fmt.Fprintf(out, "  from %s\n", plain.Line(u.Text()))
+			}
 		case c.Reason != "":
 			fmt.Fprintf(out, "  %s\n", plain.Line(c.Reason))
 		}

@@ -119,7 +119,7 @@ func runMeanText(out io.Writer, a *recount.Run) {
 	if a.MeanScore == nil {
 		return
 	}
-	fmt.Fprintf(out, "mean     %.4f", *a.MeanScore)
+	fmt.Fprintf(out, "mean     %s", plain.Score(*a.MeanScore, 4))
 	if c := a.Scorecard; c != nil && c.MeanScoreBounds != nil {
 		fmt.Fprintf(out, " of %d scored; with every case scored %.4f to %.4f", c.ScoredTasks, c.MeanScoreBounds[0], c.MeanScoreBounds[1])
 	}

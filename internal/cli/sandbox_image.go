@@ -31,7 +31,7 @@ type imageAnswer struct {
 }
 
 func describeImage(i *image.Image, verified bool) imageAnswer {
-	return imageAnswer{i.Digest, i.About.Kind, i.About.Pinned, i.About.Source, i.About.Command, verified}
+	return imageAnswer{i.Digest, string(i.About.Kind), i.About.Pinned, i.About.Source, i.About.Command, verified}
 }
 
 func answerImage(env *Env, i *image.Image) error {
@@ -81,7 +81,8 @@ func newSandboxImageImport(env *Env) *cobra.Command {
 		Use:   "import [LAYOUT]",
 		Short: "Take an image from an OCI layout by digest, or a snapshot of this machine's Python",
 		Long: `Take a Linux image from an OCI layout folder, as "skopeo copy docker://... oci:DIR"
-writes it. The manifest is named by its digest and every blob is checked. With --host,
+writes it. The manifest is named by its digest and every blob is checked. Rubrics run
+in it, and agents whose target names it as image (docs/agents.md). With --host,
 copy this machine's Python instead; that image is labelled unpinned and never counts
 for promotion.`,
 		Args: cobra.MaximumNArgs(1),

@@ -72,6 +72,18 @@ func newScoredPlace(t *testing.T) *scoredPlace {
 	return p
 }
 
+// pinWitnesses has both people sign for the witnesses of tally.yaml.
+func (p *scoredPlace) pinWitnesses() {
+	p.t.Helper()
+	keys := filepath.Join(p.dir, ".tally", "keys")
+	for _, args := range [][]string{{"bench", "digest", ceremony.ExampleClass, "--pin-witnesses"}, {"bench", "sign", ceremony.ExampleClass, "--key", filepath.Join(keys, "example-alice")},
+		{"bench", "sign", ceremony.ExampleClass, "--key", filepath.Join(keys, "example-bob")}} {
+		if code, _, stderr := p.tally(args...); code != 0 {
+			p.t.Fatal(stderr)
+		}
+	}
+}
+
 func (p *scoredPlace) newEnv(out, errs *bytes.Buffer) *Env {
 	e := newEnv(strings.NewReader(""), out, errs, func(k string) string { return p.env[k] })
 	e.Now = func() time.Time { return p.now }
@@ -550,6 +562,7 @@ func TestAKeptCheckpointMakesAnAttemptWitnessed(t *testing.T) {
 	if err := os.WriteFile(settings, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	p.pinWitnesses()
 	cosigners := []sequencer.Cosigner{testCosigner{witness}}
 	id := p.attemptThen("agent", 1, "bench", func(l *sequencer.Ledger, w *dossier.Place) {
 		pub, err := l.PublishAnchor(context.Background(), cosigners)

@@ -104,6 +104,9 @@ func showAttemptText(env *Env, out io.Writer, a *answer.Listing) {
 	fmt.Fprintf(out, "class    %s, target %s, begun %s\n", plain.Line(a.Class), plain.Line(a.Target), a.StartedAt)
 	fmt.Fprintf(out, "cases    %d: %d passed, %d failed%s; gate %s; %s\n", a.Total, a.Passed, a.Failed, notPassed(a.Logged), gateWord(a.GateMet), costOf(a.CostUSD))
 	paidText(out, a.Paid, a.CostUSD)
+	for _, u := range a.Endpoints {
+		fmt.Fprintf(out, "models   %s, as the operator's machine saw it\n", plain.Line(u.Text()))
+	}
 	qualificationsText(out, "note     ", a.Qualifications)
 	for _, problem := range a.Problems {
 		fmt.Fprintf(out, "problem  %s\n", plain.Line(problem))
@@ -138,7 +141,7 @@ func scoreText(score *float64) string {
 	if score == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%.4f", *score)
+	return plain.Score(*score, 4)
 }
 
 func showCaseText(out io.Writer, a *answer.ShownRun) {

@@ -13,6 +13,7 @@ import (
 	"tallystick/internal/app/fleet"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/seal"
 )
 
 type workerOptions struct {
@@ -75,7 +76,7 @@ func fleetAccess(env *Env, creds string) fleet.Access {
 }
 
 type fleetStatusOptions struct {
-	join, creds string
+	join, creds, key string
 }
 
 func newFleet(env *Env) *cobra.Command {
@@ -85,12 +86,14 @@ func newFleet(env *Env) *cobra.Command {
 		Use:   "status",
 		Short: "Workers, queue, rate, failures and cost of the attempt that runs now",
 		Long: `Ask the coordinator of a fleet how its attempt stands. Without --join it is the one
-that runs in this workspace with "--fleet embedded".`,
+that runs in this workspace with "--fleet embedded". Servers that ask for keys are shown
+the operator's key of the workspace, or --key, or --creds, as the coordinator shows it.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runFleetStatus(cmd.Context(), env, o) },
 	}
 	status.Flags().StringVar(&o.join, "join", "", "`URL` of the fleet's NATS servers")
 	status.Flags().StringVar(&o.creds, "creds", "", "NATS credentials `FILE`, if the servers want one")
+	status.Flags().StringVar(&o.key, "key", "", "key `FILE` that the servers know (default: the operator's key of the workspace)")
 	cmd.AddCommand(newWorker(env), status)
 	return cmd
 }
@@ -100,12 +103,19 @@ func runFleetStatus(ctx context.Context, env *Env, o fleetStatusOptions) error {
 		return handOver(ctx, env, "tally fleet status")
 	}
 	asked := fleet.StatusOptions{URL: o.join, Access: fleetAccess(env, o.creds), Wait: 5 * time.Second}
-	if o.join == "" {
-		place, err := openPlace(env)
-		if err != nil {
+	place, unopened := openPlace(env)
+	switch {
+	case o.join == "" && unopened != nil:
+		return unopened
+	case o.join == "":
+		asked.Dir = place.Private("fleet")
+	case o.key != "":
+		var err error
+		if asked.Key, err = seal.LoadKey(o.key); err != nil {
 			return err
 		}
-		asked.Dir = place.Private("fleet")
+	case unopened == nil && o.creds == "":
+		asked.Key, _ = place.OperatorKey() // without one, the server says what it wants
 	}
 	s, err := env.beyond.Status(ctx, asked)
 	if err != nil {

@@ -1,16 +1,19 @@
 """Writes what a mined class and two attempts at it have shown, for people.
 
-summary.py REPORT REFERENCE NOTHING DIR TASKS: the report of "tally bench mine", the
-scorecards of the two reference agents as JSON, the folder to write README.md to, and
-how many tasks are wanted. Status 1 if the acceptance test does not tell the two apart.
+summary.py REPORT REFERENCE NOTHING DIR TASKS RELEASES: the report of "tally bench
+mine", the scorecards of the two reference agents as JSON, the folder to write README.md
+to, how many tasks are wanted, and the list of packages that releases.py wrote, if there
+is one. Status 1 if the acceptance test does not tell the two apart.
 """
 
 import collections
 import json
+import os
 import sys
 
 report, reference, nothing = (json.load(open(name, encoding="utf-8")) for name in sys.argv[1:4])
 folder, wanted = sys.argv[4], int(sys.argv[5])
+releases = json.load(open(sys.argv[6], encoding="utf-8")) if os.path.exists(sys.argv[6]) else []
 
 
 def conditions(card):
@@ -25,7 +28,7 @@ lines = [
     "",
     "Written by `.ci/conformance.d/mined`; [docs/mine.md](../../docs/mine.md) says what such a class shows and what it does not.",
     "",
-    f"**{report['kept']} tasks of {len(report['commits'])} commits up to {report['head'][:12]}; reference solved {reference['solved']} of {reference['total_tasks']}, nothing solved {nothing['solved']}**",
+    f"**{report['kept']} tasks of {len(report['commits'])} commits of {len(report['repositories'])} repositories; reference solved {reference['solved']} of {reference['total_tasks']}, nothing solved {nothing['solved']}**",
     "",
     f"Checked and graded in a {report['sandbox']} sandbox with {report['toolchain']}. {report['checked']} commits were checked; a check of two runs each way took {seconds[len(seconds) // 2]:.0f} s in the middle and {seconds[-1]:.0f} s at most. The trees of all tasks have {report['tree_bytes'] / 1e6:.1f} MB and are kept in {report['trees_bytes'] / 1e6:.2f} MB.",
     "",
@@ -34,6 +37,17 @@ lines = [
     f"| {report['kept']} | kept |",
     *(f"| {n} | {why} |" for why, n in reasons.most_common()),
 ]
+tasks_of = collections.defaultdict(list)
+for c in report["commits"]:
+    if c.get("case"):
+        tasks_of[c["repository"]].append(c["subject"].removeprefix(c["repository"] + " "))
+if releases:
+    lines += ["", "The repositories were made of source releases of these packages, a commit for each; the tasks are the releases named here. Nothing of them is kept in this repository.", "", "| Package | Releases | SHA-256 of the newest archive | Tasks |", "|---|---|---|---|"]
+    for p in releases:
+        first, last = p["releases"][0], p["releases"][-1]
+        lines.append(f"| {p['package']} | {len(p['releases'])}, {first['version']} to {last['version']} | `{last['sha256'][:16]}…` | {', '.join(tasks_of[p['package']]) or 'none'} |")
+else:
+    lines += ["", *(f"- {r['name']} up to {r['head'][:12]}: {r['kept']} tasks of {r['commits']} commits" for r in report["repositories"])]
 for name, card in (("reference, which makes the recorded change", reference), ("nothing, which does nothing", nothing)):
     met = "met" if card["acceptance"]["met"] else "not met"
     lines += ["", f"## {name}: {met}", "", "| Condition | Wanted | Found | |", "|---|---|---|---|", *conditions(card)]

@@ -61,7 +61,7 @@ func TestInitMakesAWorkspaceThatVerifies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if results, _, err := VerifyClasses(c, classes); err != nil || len(results) != 1 || results[0].Level != "signed" {
+	if results, _, err := VerifyClasses(c, classes); err != nil || len(results) != 1 || results[0].Level != "signed by example signers" {
 		t.Errorf("%+v, %v", results, err)
 	}
 	// A second one would be another ledger under the same folder.

@@ -1,6 +1,7 @@
 package ceremony
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -24,6 +25,15 @@ type DigestOptions struct {
 	// Witnesses the witnesses and the quorum of tally.yaml. New pins always name
 	// the ledger.
 	Ledger, Witnesses bool
+	// Every and Remotes say how often anchors are due and where the repository is
+	// pushed to; empty changes nothing.
+	Every   string
+	Remotes []string
+}
+
+// pinsMore reports whether something is to be pinned besides the class.
+func (o DigestOptions) pinsMore() bool {
+	return o.CI != "" || o.Image != "" || o.Ledger || o.Witnesses || o.Every != "" || len(o.Remotes) > 0
 }
 
 // A Digested is what came of it.
@@ -33,6 +43,7 @@ type Digested struct {
 	Lines   int
 	Changed []string // files that were written
 	Missing []bench.Missing
+	From    *RecordedFrom // who answered in the recordings
 }
 
 // Digest computes the digests of what is in a class and writes them.
@@ -48,9 +59,9 @@ func Digest(c *dossier.Corpus, o DigestOptions) (*Digested, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.Registration.Trust == bench.Scratch && (o.CI != "" || o.Image != "" || o.Ledger || o.Witnesses) {
+	if d.Registration.Trust == bench.Scratch && o.pinsMore() {
 		return nil, refusal.Newf(refusal.Usage, "class %s is a scratch class: nothing is pinned for it", o.Class).
-			WithHint("give --ci, --image, --pin-ledger and --pin-witnesses with a signed class; the pins are for all of them")
+			WithHint("give --ci, --image and what else is pinned with a signed class; the pins are for all of them")
 	}
 	if o.CI != "" {
 		if o.CI, err = c.Inside(o.CI); err != nil {
@@ -101,6 +112,9 @@ func (done *Digested) look(c *dossier.Corpus, class string, cases int) error {
 	done.Cases = cases
 	if d.Dataset != nil {
 		done.Lines = len(d.Dataset.Lines)
+	}
+	if done.From, err = recordedFrom(d); err != nil {
+		return err
 	}
 	done.Missing, err = d.Status(c.Root, c.Options)
 	return err
@@ -281,6 +295,18 @@ func pinLedger(c *dossier.Corpus, pins *bench.Pins, o DigestOptions) error {
 			return err
 		}
 	}
+	if o.Every != "" || len(o.Remotes) > 0 {
+		if pins.Anchors == nil {
+			pins.Anchors = &bench.AnchorPins{}
+		}
+		pins.Anchors.Every = cmp.Or(o.Every, pins.Anchors.Every)
+		if len(o.Remotes) > 0 {
+			pins.Anchors.Remotes = o.Remotes
+		}
+		if err := pins.Anchors.Check(); err != nil {
+			return err
+		}
+	}
 	if !o.Witnesses {
 		return nil
 	}
@@ -306,9 +332,9 @@ func imageKind(c *dossier.Corpus, wanted string) string {
 		var i *image.Image
 		if i, err = image.Find(cache, wanted); err == nil {
 			if !i.About.Pinned {
-				c.Note("image %s is a snapshot of a machine's own Python: what is scored in it never counts for promotion", wanted)
+				c.Note("image %s is of the kind %s, which others cannot get by its digest: what is scored in it never counts for promotion", wanted, i.About.Kind)
 			}
-			return i.About.Kind
+			return string(i.About.Kind)
 		}
 	}
 	c.Note("image %s is not on this machine, so nobody says how it was made, and what is scored in it does not count for promotion: %v", wanted, err)

@@ -29,6 +29,12 @@ func MoveLedger(ctx context.Context, p *dossier.Place, address string) (*mirror.
 	if address != "" {
 		address = proof.To // as it is spelled everywhere
 	}
+	if address == "" {
+		// The lists of events of attempts that other machines ran come here too.
+		if _, err := p.RestoreEvents(); err != nil {
+			return nil, p.Alarm(err)
+		}
+	}
 	return proof, p.SetLedger(address)
 }
 

@@ -3,6 +3,7 @@ package ceremony
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -153,11 +154,14 @@ func (s *Scaffolded) write(files []plannedFile) error {
 	return nil
 }
 
+// maxAddedTo bounds a file that lines are added to.
+const maxAddedTo = 16 << 20
+
 // addLines makes sure that a file of a person has these lines, and reports whether
 // it had to add one. What is there stays.
 func addLines(name string, lines ...string) (added bool, err error) {
-	data, err := os.ReadFile(name)
-	if err != nil && !os.IsNotExist(err) {
+	data, err := store.ReadFile(store.OS{}, name, maxAddedTo)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return false, refusal.Newf(refusal.Unreadable, "%w", err)
 	}
 	had := map[string]bool{}

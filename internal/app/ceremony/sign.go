@@ -26,6 +26,7 @@ type Signed struct {
 	Missing  []bench.Missing
 	Pending  bool // the case is a draft
 	Warnings []string
+	From     *RecordedFrom // who answered in the recordings
 }
 
 // Sign signs what waits for the owner of a key.
@@ -39,6 +40,9 @@ func Sign(p *dossier.Corpus, o SignOptions) (*Signed, error) {
 			WithHint("to have it signed, set trust: signed in registration.yaml")
 	}
 	answer := &Signed{Signed: []string{}}
+	if answer.From, err = showRecordedFrom(p, d); err != nil {
+		return nil, fmt.Errorf("class %s: %w", o.Class, err)
+	}
 	if o.CaseID != "" {
 		err = signOneCase(p, d, o, answer)
 	} else {

@@ -79,7 +79,7 @@ func VerifyClasses(c *dossier.Corpus, classes []string) (results []VerifiedClass
 			}
 		} else {
 			digests[class] = v.Digest()
-			r.Verified, r.Level, r.BenchDigest = true, v.Level(), v.Digest().String()
+			r.Verified, r.Level, r.BenchDigest = true, v.Standing(), v.Digest().String()
 			r.Cases, r.Signers, r.Warnings = len(v.Cases()), v.Signers(), v.Warnings()
 			if set := v.Dataset(); set != nil {
 				r.Lines = len(set.Lines)

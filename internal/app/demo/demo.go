@@ -58,6 +58,8 @@ type demo struct {
 	scratch string // for forged copies
 	key     string // the ledger's verifier key
 	receipt string // of the failed case
+
+	run func(ctx context.Context, dir, class string, world dossier.World) error // "tally run CLASS"
 }
 
 // An Answer is what was run, and how each forgery was received.
@@ -96,7 +98,7 @@ func Show(ctx context.Context, o Options) (*Answer, error) {
 		return nil, err
 	}
 	defer remove()
-	d := &demo{dir: o.Dir, old: filepath.Join(temp, "old"), scratch: temp, receipt: filepath.Join(temp, "receipt.tlog-proof")}
+	d := &demo{dir: o.Dir, old: filepath.Join(temp, "old"), scratch: temp, receipt: filepath.Join(temp, "receipt.tlog-proof"), run: o.Run}
 	if d.dir == "" {
 		d.dir = filepath.Join(temp, "workspace")
 	}

@@ -28,9 +28,12 @@ var lies = []forgery{
 	{"seal an old reproduction a second time", refusal.EntryInvalid, nothingHere, replayReproduction},
 	{"hide the attempt: call the agent something else, begin at number 1", refusal.RecomputeMismatch, hideAttempt, numbersAgain},
 	{"advise a tier that the evidence does not carry", refusal.GateNotMet, nothingHere, requireGold},
+	{"be accepted by a hundred sums that are called repository issues", refusal.GateNotMet, runSums, acceptSums},
 	{"prove the good case with the failed case's registration left out", refusal.ReceiptInvalid, nothingHere, proofWithoutRegistration},
 	{"prove it with a receipt of another ledger", refusal.CheckpointInvalid, nothingHere, receiptOfAnotherKey},
+	{"pay past the policy, in the agent's own process", refusal.GateNotMet, nothingHere, evadePolicy},
 	{"appoint oneself: sign a new list of people alone", refusal.TwoPersonRule, nothingHere, appointOneself},
+	{"record from a server of one's own that calls itself gpt-4o", refusal.TierNotRecommended, recordFromFakeServer, countFakeServer},
 }
 
 // bundleWithoutCalls packs the failed case's bundle anew, as if the agent had

@@ -24,6 +24,14 @@ const Embedded = "embedded"
 // Five times in it a worker says that it is there.
 const Silence = 15 * time.Second
 
+// Patience is how many times [Silence] a coordinator waits for servers that are gone, and
+// Loneliness how many times for the first worker, before it ends. The attempt is resumed
+// with --resume.
+const (
+	Patience   = 2  // half a minute
+	Loneliness = 40 // ten minutes
+)
+
 // Access is what NATS servers of one's own want to see besides a key: files, each ""
 // for none.
 type Access struct {
@@ -73,6 +81,7 @@ type WorkerOptions struct {
 type StatusOptions struct {
 	URL    string
 	Access Access
-	Dir    string // folder of the embedded server of this workspace
+	Key    *seal.Key // the operator's, for servers that ask for keys; nil if there is none
+	Dir    string    // folder of the embedded server of this workspace
 	Wait   time.Duration
 }

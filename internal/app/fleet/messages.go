@@ -1,9 +1,9 @@
 package fleet
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +18,7 @@ import (
 	"tallystick/internal/run/harness"
 	"tallystick/internal/run/sandbox"
 	"tallystick/internal/run/scenario"
+	"tallystick/internal/run/tools"
 )
 
 // Bounds of what one side takes from the other, so that neither can exhaust the
@@ -31,7 +32,7 @@ const (
 )
 
 // Version is that of the messages.
-const Version = 1
+const Version = 2
 
 // A Signed is a document with the signature of whoever says it.
 type Signed struct {
@@ -69,6 +70,70 @@ func Open(data []byte, s *seal.Signers, ns seal.Namespace, role seal.Role, at ti
 	return by, canon.Unmarshal(signed.Body, into)
 }
 
+// A Message is what a worker signs, whatever it says. The signature covers what the
+// message is about and where its answer goes, so that nothing of the envelope that
+// carries it has to be believed: not the subject, not the reply subject, not a header.
+type Message struct {
+	Verb string `json:"verb"`
+	// Answer is the last word of the subject below the sender's inbox that is answered
+	// to; "" if the sender wants no answer.
+	Answer string           `json:"answer,omitempty"`
+	Body   canon.RawMessage `json:"body"`
+	Rest   *digest.Content  `json:"rest,omitempty"` // of the bytes that follow the document
+}
+
+// Say signs a message. Rest, if not nil, follows the document.
+func Say(key *seal.Key, verb, answer string, document any, rest []byte) ([]byte, error) {
+	body, err := canon.Marshal(document)
+	if err != nil {
+		return nil, err
+	}
+	m := Message{Verb: verb, Answer: answer, Body: body}
+	if rest != nil {
+		d := digest.ContentOf(rest)
+		m.Rest = &d
+	}
+	data, err := Sign(key, seal.NamespaceResult, &m)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(data, '\n'), rest...), nil
+}
+
+// Hear verifies that data is a message which the worker of that key signed, and that it
+// is about that verb. It gives the bytes that follow the document too.
+func Hear(data []byte, s *seal.Signers, worker, verb string, at time.Time) (*Message, []byte, error) {
+	document, rest, ok := bytes.Cut(data, []byte{'\n'})
+	if !ok {
+		return nil, nil, refusal.Newf(refusal.Malformed, "the message has no end")
+	}
+	m := &Message{}
+	by, err := Open(document, s, seal.NamespaceResult, seal.Worker, at, m)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case by.Key().Fingerprint() != worker:
+		return nil, nil, refusal.Newf(refusal.SignerUnknown, "the message is signed by %s and came as from %s", by.Key().Fingerprint(), worker)
+	case m.Verb != verb:
+		return nil, nil, refusal.Newf(refusal.Malformed, "the message is signed as %.40q and came as %s", m.Verb, verb)
+	case m.Answer != "" && !IsWord(m.Answer):
+		return nil, nil, refusal.Newf(refusal.Malformed, "the message asks for an answer at %.100q, which is not one word of letters and digits", m.Answer)
+	case m.Rest == nil && len(rest) > 0, m.Rest != nil && digest.ContentOf(rest) != *m.Rest:
+		return nil, nil, refusal.Newf(refusal.Malformed, "what follows the message is not what was signed")
+	}
+	return m, rest, nil
+}
+
+// IsWord reports whether a text can be the last word of a subject: no wildcard, no dot.
+func IsWord(s string) bool {
+	for _, r := range s {
+		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 64
+}
+
 // A Ticket is what lies in the queue. It says that there is work, and nothing about
 // the work: a case is shown to the worker that has claimed it.
 type Ticket struct {
@@ -87,7 +152,6 @@ type Hello struct {
 type Welcome struct {
 	Version int            `json:"v"`
 	Fleet   string         `json:"fleet"` // names the attempt and this start of its coordinator
-	Stream  string         `json:"stream"`
 	Setup   digest.Content `json:"setup"`
 	Bytes   int64          `json:"bytes"`             // of the setup
 	Refused string         `json:"refused,omitempty"` // why the worker may not take part
@@ -189,30 +253,60 @@ func (s *Setup) Verify(trustRoot digest.ID, at time.Time) (*seal.Signers, error)
 	return signers, nil
 }
 
-// A Claim says that a worker wants the case of a ticket.
+// A Claim says that a worker wants a case. Name is of the worker's choice: who asks with
+// the same one again, because the answer was lost, is given the same case.
 type Claim struct {
 	Fleet   string `json:"fleet"`
-	Ticket  string `json:"ticket"`
+	Name    string `json:"name"`
 	Harness string `json:"harness_version"`
 	Label   string `json:"label,omitempty"`
 }
 
 // A Handout is the answer to a [Claim], signed by the operator: the case as far as an
 // agent is driven through it. It has no expected answer, no grading, no rubric and no
-// test, and the cassette is without the calls of judges.
+// test, none of the replies that the case wrote for its model, and the cassette is the
+// agent's part of it.
 type Handout struct {
-	Fleet     string            `json:"fleet"`
-	Ticket    string            `json:"ticket"`
-	Worker    string            `json:"worker"` // fingerprint of whom it is for
-	Attempt   string            `json:"attempt"`
-	CaseID    string            `json:"case_id"`
-	Repeat    int               `json:"repeat"`
-	Execution int               `json:"execution"`
-	HeldOut   bool              `json:"held_out,omitempty"`
-	Tested    bool              `json:"tested,omitempty"` // the coordinator runs a test on what the agent leaves
-	Scenario  scenario.Scenario `json:"scenario"`
-	Files     []File            `json:"files,omitempty"`
-	Cassette  *File             `json:"cassette,omitempty"`
+	Fleet     string `json:"fleet"`
+	Ticket    string `json:"ticket"`
+	Worker    string `json:"worker"` // fingerprint of whom it is for
+	Attempt   string `json:"attempt"`
+	CaseID    string `json:"case_id"`
+	Repeat    int    `json:"repeat"`
+	Execution int    `json:"execution"`
+	HeldOut   bool   `json:"held_out,omitempty"`
+	Tested    bool   `json:"tested,omitempty"` // the coordinator runs a test on what the agent leaves
+	Scenario  Brief  `json:"scenario"`
+	Authored  bool   `json:"authored,omitempty"` // the case has the replies of its model; the coordinator answers
+	Files     []File `json:"files,omitempty"`
+	Cassette  *File  `json:"cassette,omitempty"`
+}
+
+// A Brief is what a worker is told of a scenario. It lists what driving an agent
+// needs, member by member, and is not a scenario with something taken out: a member
+// that scenarios get later is not told until it stands here.
+//
+// Not in it: the replies for models, whose conditions and texts say what a right
+// answer is; the test, whose command and names do; the name of a tree, whose files
+// are in the handout. The answers of fixtures are in it, because the worker
+// executes the tools.
+type Brief struct {
+	Turns      []scenario.Turn     `json:"turns"`
+	Approvals  []scenario.Approval `json:"approvals,omitempty"`
+	Start      string              `json:"start,omitempty"`
+	Memory     []scenario.Memory   `json:"memory,omitempty"`
+	Tools      []tools.Definition  `json:"tools,omitempty"`
+	AgentTools []string            `json:"agent_tools,omitempty"`
+}
+
+// BriefOf is what a worker is told of s.
+func BriefOf(s *scenario.Scenario) Brief {
+	return Brief{Turns: s.Turns, Approvals: s.Approvals, Start: s.Start, Memory: s.Memory, Tools: s.Tools, AgentTools: s.AgentTools}
+}
+
+// Scenario is what the worker drives its agent through.
+func (b Brief) Scenario() scenario.Scenario {
+	return scenario.Scenario{Version: 1, Turns: b.Turns, Approvals: b.Approvals, Start: b.Start, Memory: b.Memory, Tools: b.Tools, AgentTools: b.AgentTools}
 }
 
 // A File is some bytes by digest.
@@ -227,7 +321,8 @@ type File struct {
 // An Answer is what a coordinator says to a request, if it is not the thing itself.
 type Answer struct {
 	Error string `json:"error,omitempty"`
-	Gone  bool   `json:"gone,omitempty"`  // the ticket is somebody else's by now, or done
+	Gone  bool   `json:"gone,omitempty"`  // the case is another worker's by now, or done
+	None  bool   `json:"none,omitempty"`  // there is no case to claim now
 	Leave bool   `json:"leave,omitempty"` // this worker gets nothing more
 }
 
@@ -247,7 +342,8 @@ type Beat struct {
 	Tickets []string `json:"tickets"`
 }
 
-// A ModelCall asks the coordinator to make a model call of a live case. Call is a name
+// A ModelCall asks the coordinator to make a model call of a live case, or of one
+// whose model's replies somebody wrote. Call is a name
 // of the worker's choice: who asks with the same one again, because the answer was lost,
 // is given the same answer.
 type ModelCall struct {
@@ -256,6 +352,7 @@ type ModelCall struct {
 	Call   string `json:"call,omitempty"`
 	API    string `json:"api"`
 	Body   string `json:"body"`
+	Turn   int    `json:"turn,omitempty"` // in which the agent asks
 }
 
 // A ModelReply answers a [ModelCall]: the recorded exchange, or where it can be fetched,
@@ -268,8 +365,16 @@ type ModelReply struct {
 	Hint        string                `json:"hint,omitempty"`
 }
 
-// A Result is what a worker brings back, signed. The pieces follow the document, in the
-// order in which it names them; those that were sent before are named only.
+// A Part says of which piece the bytes after it are the next ones.
+type Part struct {
+	Fleet  string         `json:"fleet"`
+	Ticket string         `json:"ticket"`
+	Digest digest.Content `json:"digest"` // of the whole piece
+	Last   bool           `json:"last,omitempty"`
+}
+
+// A Result is what a worker brings back. The pieces follow the document, in the order in
+// which it names them; those that were sent before are named only.
 type Result struct {
 	Fleet     string              `json:"fleet"`
 	Ticket    string              `json:"ticket"`
@@ -285,24 +390,6 @@ type Result struct {
 
 // errShort says that the pieces after a result are not those that it names.
 var errShort = errors.New("the pieces that follow are not those that the result names")
-
-// SplitResult parts a result from the pieces after it, and compares each with its
-// digest.
-func SplitResult(data []byte) (document, pieces []byte, err error) {
-	document, pieces, ok := cutLine(data)
-	if !ok {
-		return nil, nil, errShort
-	}
-	return document, pieces, nil
-}
-
-func cutLine(data []byte) (line, rest []byte, ok bool) {
-	i := slices.Index(data, '\n')
-	if i < 0 {
-		return nil, nil, false
-	}
-	return data[:i], data[i+1:], true
-}
 
 // TakePieces cuts the pieces apart and compares each with its digest.
 func (r *Result) TakePieces(data []byte, into map[digest.Content][]byte) error {
@@ -330,6 +417,22 @@ func Subject(verb, user string) string { return strings.Join([]string{"tally", v
 
 // Inbox is where answers to a worker go, which it alone may read.
 func Inbox(user string) string { return "_INBOX_" + user }
+
+// AnswerSubject is where the answer to a message of a worker goes: below the inbox of
+// that worker, whatever the message says.
+func AnswerSubject(user, answer string) string { return Inbox(user) + "." + answer }
+
+// StatusSubject is where the status of a fleet is asked for, with a word; the answer goes
+// to [StatusAnswer] of that word, and nowhere else.
+const StatusSubject = "tally-status"
+
+// StatusAnswer is where the status goes. It is "" for what is not a word.
+func StatusAnswer(word string) string {
+	if !IsWord(word) {
+		return ""
+	}
+	return "tally-status-answer." + word
+}
 
 // EndSubject is where a worker is told that a fleet has ended.
 func EndSubject(user string) string { return Inbox(user) + ".end" }

@@ -12,6 +12,7 @@ import (
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/harness"
+	"tallystick/internal/run/provider"
 	"tallystick/internal/run/scenario"
 	"tallystick/internal/run/wire"
 )
@@ -22,6 +23,7 @@ import (
 // evidence by the digest that its record names.
 type cache struct {
 	s       *Setup
+	now     *provider.Settings // where models are asked
 	replies *evidence.PlannedReplies
 	earlier map[string][]*dossier.Case // that were run live before, by case, oldest first
 
@@ -36,8 +38,8 @@ type claim struct {
 	line   digest.Content
 }
 
-func newCache(s *Setup, replies *evidence.PlannedReplies) *cache {
-	c := &cache{s: s, replies: replies, earlier: map[string][]*dossier.Case{}, claimed: map[claim]bool{}}
+func newCache(s *Setup, now *provider.Settings, replies *evidence.PlannedReplies) *cache {
+	c := &cache{s: s, now: now, replies: replies, earlier: map[string][]*dossier.Case{}, claimed: map[claim]bool{}}
 	if s.place.Reading == nil || replies.From != evidence.FromCache {
 		return c
 	}
@@ -74,6 +76,10 @@ type tape struct {
 	from    cassette.Provenance
 	player  *cassette.Player
 	judges  *cassette.Player
+
+	// elsewhere has the replies of other endpoints than those of now, which answer
+	// nothing: a miss tells of them. Nil if there are none.
+	elsewhere *cassette.Player
 }
 
 // A line is a recording and those that borrowed from it: they share replies, so
@@ -174,8 +180,37 @@ func (c *cache) tape(of *scenario.Task, data []byte, attempt string) (*tape, err
 	if len(parsed.Interactions) == 0 {
 		return nil, nil
 	}
-	player := cassette.NewMatchingPlayer(parsed, harness.Matching(c.s.Bench, c.s.Target, of))
-	return &tape{cassette.Digest(data), attempt, how, player, cassette.NewJudgePlayer(parsed)}, nil
+	here, gone, err := c.here(parsed, how)
+	if err != nil {
+		return nil, err
+	}
+	matching := harness.Matching(c.s.Bench, c.s.Target, of)
+	t := &tape{digest: cassette.Digest(data), attempt: attempt, from: how, player: cassette.NewMatchingPlayer(here, matching), judges: cassette.NewJudgePlayer(here)}
+	if gone != nil {
+		t.elsewhere = cassette.NewMatchingPlayer(gone, matching)
+	}
+	return t, nil
+}
+
+// here divides a recording into what the endpoints of now answered, and what others
+// did; gone is nil if there is nothing of others.
+func (c *cache) here(parsed *cassette.Cassette, how cassette.Provenance) (here, gone *cassette.Cassette, err error) {
+	var kept, left []cassette.Interaction
+	for _, it := range parsed.Interactions {
+		if c.now.Elsewhere(&it, how) {
+			left = append(left, it)
+		} else {
+			kept = append(kept, it)
+		}
+	}
+	if left == nil {
+		return parsed, nil, nil
+	}
+	h := parsed.Header
+	if here, err = cassette.New(h.Provenance, h.RecordedAt, h.Redactions, kept); err == nil {
+		gone, err = cassette.New(h.Provenance, h.RecordedAt, h.Redactions, left)
+	}
+	return here, gone, err
 }
 
 // answered reports whether a reply is one that a client could use.
@@ -201,6 +236,7 @@ type borrowing struct {
 	begun bool
 	line  *line // that the first request chose; nil if no line has it
 	tape  *tape // that answered first
+	told  bool  // that a reply of another endpoint was left aside
 	cost  int64
 }
 
@@ -230,9 +266,27 @@ func (b *borrowing) find(r cassette.Request) (cassette.Borrowed, error) {
 		}
 	}
 	if b.cache.replies.OnMiss == evidence.OnMissLive {
+		if why := b.elsewhere(r); why != "" && !b.told {
+			b.told = true
+			b.cache.s.place.Note("case %s: a recorded reply is not used: it %s", b.caseID, why)
+		}
 		return cassette.Borrowed{}, nil
 	}
 	return cassette.Borrowed{}, b.miss(r)
+}
+
+// elsewhere says of which endpoint a recorded answer to the request is, "" if there is
+// none of another endpoint.
+func (b *borrowing) elsewhere(r cassette.Request) string {
+	for _, t := range slices.Backward(b.tapes()) {
+		if t.elsewhere == nil {
+			continue
+		}
+		if it, err := t.elsewhere.Next(r); err == nil {
+			return b.cache.now.CameFrom(it)
+		}
+	}
+	return ""
 }
 
 // findJudge answers the judge of a run that pays nothing, from the recording that
@@ -305,6 +359,10 @@ func (l *line) with(r cassette.Request) *tape {
 // miss says which request nobody has answered, compared with the recording that
 // is nearest to being asked.
 func (b *borrowing) miss(r cassette.Request) error {
+	if why := b.elsewhere(r); why != "" {
+		return refusal.Newf(refusal.CassetteMiss, "%s: the recorded reply %s; --on-miss fail asks no provider", r.Describe(), why).
+			WithHint("put base_url in %s back, or give --live --cache and --max-cost to pay for what is missing", provider.SettingsFile)
+	}
 	from := b.line
 	if from == nil && len(b.lines) > 0 {
 		from = b.lines[len(b.lines)-1]

@@ -36,7 +36,7 @@ func PickImage(wanted string, note func(format string, args ...any)) (*image.Ima
 			return nil, err
 		}
 		for _, i := range images {
-			if i.About.Kind == "built" {
+			if image.IsBuilt(i.Digest) {
 				return image.Open(i.Dir)
 			}
 		}

@@ -99,8 +99,8 @@ type bailiff struct {
 }
 
 // judge is the judge of the workspace, nil if it has none. Live draws go to
-// draws; without that nothing is drawn.
-func (s *Setup) judge(mode judge.Mode, draws *draws) (harness.Judge, error) {
+// draws; without that nothing is drawn. Asked is who answers a live judge.
+func (s *Setup) judge(mode judge.Mode, draws *draws, asked *provider.Access) (harness.Judge, error) {
 	settings, err := judge.LoadSettings(s.place.Path(judge.SettingsFile))
 	if err != nil || settings == nil {
 		return nil, err
@@ -111,6 +111,9 @@ func (s *Setup) judge(mode judge.Mode, draws *draws) (harness.Judge, error) {
 	}
 	if draws != nil {
 		cfg.Drawn, cfg.Draw = draws.drawn, draws.draw
+	}
+	if asked != nil {
+		cfg.At = asked.Settings.At
 	}
 	b := &bailiff{settings: settings, mode: mode, judges: map[string]*judge.Judge{}, note: s.place.Note, draws: draws}
 	for _, name := range append([]string{""}, slices.Sorted(maps.Keys(settings.Others))...) {
@@ -178,6 +181,15 @@ func (b *bailiff) Knows(name string) error {
 
 // Digest names the settings of the judge.
 func (b *bailiff) Digest() digest.Content { return b.settings.Digest }
+
+// Models are those of every judge of judge.yaml.
+func (b *bailiff) Models() []string {
+	models := []string{b.settings.Model}
+	for _, other := range b.settings.Others {
+		models = append(models, other.Model)
+	}
+	return models
+}
 
 // Texts names the texts in which a question without a template is put.
 func (b *bailiff) Texts() digest.Content { return judge.TextsDigest() }
@@ -247,10 +259,10 @@ func judgedOf(o *judge.Opinion) grade.JudgeOutcome {
 }
 
 // authored is the judge that a case wrote itself: the replies that are for the
-// judge's model by name. A live run and a recording do not listen to it.
+// judge. A live run and a recording do not listen to it.
 func (b *bailiff) authored(settings *judge.Settings, c *scenario.Task) *session.Script {
 	if b.mode != judge.Replay {
 		return nil
 	}
-	return session.ScriptFor(settings.Model, c.Scenario.Model)
+	return session.JudgeScript(&c.Scenario, settings.Model)
 }

@@ -30,13 +30,13 @@ func (s *Setup) goLive(cfg *harness.Config, draws *draws) (*live, error) {
 	l := &live{s: s, access: access, budget: provider.NewBudget(s.Spec.MaxCostMicroUSD)}
 	cfg.Live = l
 	if replies := s.Spec.Replies(); replies != nil {
-		l.cache = newCache(s, replies)
+		l.cache = newCache(s, access.Settings, replies)
 		if err := l.cache.check(); err != nil {
 			return nil, err
 		}
 	}
 	if !s.Spec.Pays() { // no judge is paid either
-		cfg.Judge, err = s.judge(judge.Replay, draws)
+		cfg.Judge, err = s.judge(judge.Replay, draws, nil)
 		return l, err
 	}
 	settings, err := s.modelsNeeded(*cfg, access)
@@ -46,7 +46,7 @@ func (s *Setup) goLive(cfg *harness.Config, draws *draws) (*live, error) {
 	if err := s.needJudgeKey(); err != nil {
 		return l, err
 	}
-	cfg.Judge, err = s.judge(judge.Live, draws)
+	cfg.Judge, err = s.judge(judge.Live, draws, access)
 	return l, err
 }
 

@@ -18,11 +18,15 @@ import (
 // cosign it. If some cannot be reached the anchor stands: both what was published
 // and the refusal WitnessFailed are returned. The people sign it besides.
 func Publish(ctx context.Context, p *dossier.Place, l *sequencer.Ledger, people ...sequencer.Person) (*sequencer.Published, error) {
+	return publish(ctx, p, l, sequencer.Occasion{Git: p.InGit()}, people...)
+}
+
+func publish(ctx context.Context, p *dossier.Place, l *sequencer.Ledger, on sequencer.Occasion, people ...sequencer.Person) (*sequencer.Published, error) {
 	cosigners, err := cosigners(p.Settings)
 	if err != nil {
 		return nil, err
 	}
-	pub, err := l.PublishAnchor(ctx, cosigners, people...)
+	pub, err := l.PublishAnchorOn(ctx, on, cosigners, people...)
 	if err != nil {
 		return nil, p.Alarm(err)
 	}
@@ -69,7 +73,7 @@ func PublishNow(ctx context.Context, p *dossier.Place, gpg []string) (*sequencer
 			return ceremony.SignWithGPG(signers, id, seal.NamespaceAnchor, message)
 		})
 	}
-	pub, err := Publish(ctx, p, l, people...)
+	pub, err := publish(ctx, p, l, sequencer.Occasion{Alone: true, Git: p.InGit()}, people...)
 	if cerr := l.Close(); err == nil {
 		err = cerr
 	}

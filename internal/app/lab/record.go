@@ -75,11 +75,14 @@ type Recorded struct {
 	CostMicro  int64           `json:"cost_microdollars"`
 	Unpriced   int64           `json:"unpriced_calls"`
 	Redactions int64           `json:"redactions"`
-	Replayed   int             `json:"replayed"`
-	Retries    int             `json:"retries"`
-	Refused    int             `json:"refused"`
-	Broken     int             `json:"broken"`
-	Unused     int             `json:"unused"`
+
+	// Endpoints are who answered, as this machine saw it.
+	Endpoints []evidence.EndpointUse `json:"endpoints,omitempty"`
+	Replayed  int                    `json:"replayed"`
+	Retries   int                    `json:"retries"`
+	Refused   int                    `json:"refused"`
+	Broken    int                    `json:"broken"`
+	Unused    int                    `json:"unused"`
 }
 
 // NewRecording finds out what would be recorded, and the most that it can cost.
@@ -225,7 +228,7 @@ func (r *Recording) checkReplaces() error {
 // written over.
 func (r *Recording) notFor(c *scenario.Task) string {
 	switch {
-	case len(c.Scenario.Model) > 0:
+	case c.Scenario.RepliesFor(cassette.ForAgent).Len() > 0:
 		return "its scenario has the model's replies, which a run uses in place of a recording; take them out first"
 	case c.Cassette != nil && c.Provenance == bench.Authored && !r.o.OnlyMissing:
 		file := r.cassetteFile(c.ID)
@@ -267,7 +270,7 @@ func (r *Recording) drive(ctx context.Context) error {
 		return err
 	}
 	cfg.Live, cfg.Paid = r, r.sitting.of
-	if cfg.Judge, err = r.judge(judge.Record, nil); err != nil {
+	if cfg.Judge, err = r.judge(judge.Record, nil, nil); err != nil {
 		return err
 	}
 	crossed := r.unattempted()
@@ -320,6 +323,9 @@ func (r *Recording) Case(c *scenario.Task, j harness.Job) (harness.Recording, er
 			return nil, err
 		}
 		if o.Base, err = cassette.Parse(data, cassette.Limits{}); err != nil {
+			return nil, fmt.Errorf("%s: %w", r.cassetteFile(c.ID), err)
+		}
+		if err := r.Providers.CheckBase(o.Base); err != nil {
 			return nil, fmt.Errorf("%s: %w", r.cassetteFile(c.ID), err)
 		}
 		// What the ledger never saw recorded does not become a recording by having
@@ -415,8 +421,8 @@ func (r *Recording) put(live *begun, out *Recorded) error {
 		out.Unchanged, out.Digest = true, nil // that of another file, made now
 		return nil
 	}
-	entry := &evidence.CassetteRecorded{Class: r.Bench.Class(), CaseID: out.Case, Digest: d, Provenance: out.Provenance, Kept: out.Kept,
-		Calls: len(c.Interactions), CostMicro: out.CostMicro}
+	entry := harness.RecordingEntry(r.Bench.Class(), out.Case, c, d)
+	entry.Kept, out.Endpoints = out.Kept, h.Endpoints
 	if _, err := r.ledger.AppendRecord(evidence.CassetteRecordedKind, entry); err != nil {
 		return err
 	}

@@ -78,10 +78,10 @@ func (s *Setup) secondOpinion(ctx context.Context, cfg harness.Config, original 
 // open makes the two judges and the journal. What a rescore pays is not part of
 // what the attempt paid, so it has a journal of its own beside that one.
 func (j *secondOpinion) open(original Original, draws *draws) (err error) {
-	if j.kept, err = j.s.judge(judge.Replay, draws); err != nil {
+	if j.kept, err = j.s.judge(judge.Replay, draws, nil); err != nil {
 		return err
 	}
-	if j.asked, err = j.s.judge(judge.Live, draws); err != nil {
+	if j.asked, err = j.s.judge(judge.Live, draws, j.access); err != nil {
 		return err
 	}
 	owner := journal.Owner{Attempt: original.ID, Origin: j.s.place.Settings.Origin, Registered: digest.ContentOf([]byte(original.Head.String()))}
@@ -113,6 +113,9 @@ func (j *secondOpinion) close() error {
 
 // Knows refuses the name of a judge that judge.yaml does not have.
 func (j *secondOpinion) Knows(name string) error { return j.kept.Knows(name) }
+
+// Models are those of the judge.
+func (j *secondOpinion) Models() []string { return j.kept.Models() }
 
 // Texts are those of the judge.
 func (j *secondOpinion) Texts() digest.Content { return j.kept.Texts() }

@@ -65,7 +65,7 @@ func (s *Setup) runOn(ctx context.Context, l *book, past *harness.Past, key *sea
 			return nil, err
 		}
 		defer live.access.Close()
-	} else if cfg.Judge, err = s.judge(judge.Replay, draws); err != nil {
+	} else if cfg.Judge, err = s.judge(judge.Replay, draws, nil); err != nil {
 		return nil, err
 	}
 	summary, err := harness.Run(ctx, cfg, harness.Books{Ledger: l, Past: past, Origin: s.place.Settings.Origin, Key: key, Scratch: s.place.Shared != nil,

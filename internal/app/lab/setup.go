@@ -128,6 +128,7 @@ func (s *Setup) config() (harness.Config, error) {
 	for _, m := range s.place.Settings.TestMounts {
 		cfg.TestMounts = append(cfg.TestMounts, sandbox.Mount{Host: m.Host, Inside: m.Inside})
 	}
-	cfg.Judge, err = s.judge(judge.Replay, nil)
+	cfg.TestImage = s.place.Settings.TestImage
+	cfg.Judge, err = s.judge(judge.Replay, nil, nil)
 	return cfg, err
 }

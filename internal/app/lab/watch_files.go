@@ -11,6 +11,7 @@ import (
 
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/store"
 	"tallystick/internal/record/workspace"
 	"tallystick/internal/run/agent"
 	"tallystick/internal/run/bench"
@@ -88,13 +89,13 @@ func (w *watchedFiles) stampOf(name string) (stamp, bool) {
 		return stamp{}, false
 	}
 	s := stamp{modified: info.ModTime(), size: info.Size()}
-	if info.IsDir() || s.size > maxCompared {
+	if !info.Mode().IsRegular() || s.size > maxCompared {
 		return s, true
 	}
 	if before, ok := w.known[name]; ok && before.modified.Equal(s.modified) && before.size == s.size {
 		return before, true
 	}
-	data, err := os.ReadFile(name)
+	data, err := store.ReadFile(store.OS{}, name, maxCompared)
 	if err != nil {
 		return stamp{}, false
 	}

@@ -24,7 +24,7 @@ import (
 
 // checkVersion changes when a check means something else, so that what an earlier
 // program found out is not taken for it.
-const checkVersion = 1
+const checkVersion = 2
 
 // A checked is what running the tests of a task both ways has shown. It is kept, so
 // that a command which was stopped goes on where it was.
@@ -49,7 +49,7 @@ type checker struct {
 
 // asCase is the task as the harness would grade it.
 func (t *task) asCase(m *machine, seconds int) (*scenario.Task, error) {
-	command, err := t.command(m.venv)
+	command, err := t.command(m)
 	if err != nil {
 		return nil, err
 	}
@@ -182,19 +182,6 @@ func judge(r *harness.TestResult, withChange bool) string {
 		return "its tests fail with the change: " + firstFailure(r)
 	case !withChange && r.Passed:
 		return "its tests pass without the change"
-	case withChange:
-		return forbidden(r.Attempted)
-	}
-	return ""
-}
-
-// forbidden says what the tests did that is held against an agent; "" if nothing. An
-// agent whose change is graded by them could not keep to the policy.
-func forbidden(attempts []sandbox.Attempt) string {
-	for _, a := range attempts {
-		if a.Act != "" {
-			return fmt.Sprintf("its tests do what no agent may: %s", a.Detail)
-		}
 	}
 	return ""
 }

@@ -61,11 +61,15 @@ func (r *Report) classFiles(c *dossier.Corpus, o *Options, m *machine, kept []ke
 			return nil, err
 		}
 	}
-	files := bench.MinedClass(r.Class, title("Real changes of "+r.Repository+", from its history"), r.Trust, r.Sandbox)
+	files := bench.MinedClass(r.Class, title("Real changes of "+r.names()+", from their history"), r.Trust, r.Sandbox)
 	files["README.md"] = r.readme()
 	trees := &treePack{}
 	for _, t := range kept {
-		tree, err := trees.add(t.before)
+		before, err := trees.add(t.before)
+		if err != nil {
+			return nil, err
+		}
+		after, err := trees.add(t.after)
 		if err != nil {
 			return nil, err
 		}
@@ -79,7 +83,7 @@ func (r *Report) classFiles(c *dossier.Corpus, o *Options, m *machine, kept []ke
 		if err != nil {
 			return nil, err
 		}
-		scenario, err := t.scenario(tree, m, o.Seconds)
+		scenario, err := t.scenario(before, after, m, o.Seconds)
 		if err != nil {
 			return nil, err
 		}
@@ -133,14 +137,14 @@ func (t *task) difficulty() bench.Difficulty {
 const slack = 4
 
 // scenario is scenario.yaml of a task.
-func (t *keptTask) scenario(tree digest.Content, m *machine, seconds int) ([]byte, error) {
-	command, err := t.command(m.venv)
+func (t *keptTask) scenario(before, after digest.Content, m *machine, seconds int) ([]byte, error) {
+	command, err := t.command(m)
 	if err != nil {
 		return nil, err
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "version: 1\nturns:\n  - text: %s\n", strictyaml.Quote(t.issue))
-	fmt.Fprintf(&b, "# The parent's tree, in %s of the class.\ntree: %s\ntools:\n", bench.TreesFile, strictyaml.Quote(tree.String()))
+	fmt.Fprintf(&b, "# The parent's tree, in %s of the class.\ntree: %s\ntools:\n", bench.TreesFile, strictyaml.Quote(before.String()))
 	for _, tool := range [][2]string{{"fs_list", "Lists the files of the repository."}, {"fs_read", "Reads a file."}, {"fs_write", "Writes a file."},
 		{"fs_replace", "Replaces a piece of a file that occurs once."}, {"fs_delete", "Deletes a file."}} {
 		fmt.Fprintf(&b, "  - {name: %s, description: %s, source: folder}\n", tool[0], tool[1])
@@ -148,6 +152,14 @@ func (t *keptTask) scenario(tree digest.Content, m *machine, seconds int) ([]byt
 	fmt.Fprintf(&b, "test:\n  command: [%s]\n  timeout_seconds: %d\n  overlay: true\n  must_pass:\n", quoted(command, ", "), slack*seconds)
 	names := slices.Sorted(slices.Values(slices.Concat(t.checked.FailToPass, t.checked.PassToPass)))
 	fmt.Fprintf(&b, "    - %s\n", quoted(names, "\n    - "))
+	fmt.Fprintf(&b, "# What proves the commit: its object and that of its parent, as git hashes them, and its tree.\nrepository:\n  name: %s\n  commit: %s\n  parent: %s\n  after: %s\n",
+		strictyaml.Quote(t.repo), strictyaml.Quote(t.object), strictyaml.Quote(t.parentObject), strictyaml.Quote(after.String()))
+	for i, l := range t.leftOut {
+		if i == 0 {
+			b.WriteString("  left_out:\n")
+		}
+		fmt.Fprintf(&b, "    - {id: %s, mode: %s, path: %s}\n", strictyaml.Quote(l.ID), strictyaml.Quote(l.Mode), strictyaml.Quote(l.Path))
+	}
 	return []byte(b.String()), nil
 }
 
@@ -159,13 +171,27 @@ func quoted(words []string, between string) string {
 	return strings.Join(out, between)
 }
 
+// names are those of the repositories.
+func (r *Report) names() string {
+	var out []string
+	for _, from := range r.Repositories {
+		out = append(out, from.Name)
+	}
+	return strings.Join(out, ", ")
+}
+
 func (r *Report) readme() []byte {
+	var from strings.Builder
+	for _, f := range r.Repositories {
+		fmt.Fprintf(&from, "- %s up to %s: %d tasks\n", f.Name, f.Head, f.Kept)
+	}
 	return fmt.Appendf(nil, `# %s
 
-Made by "tally bench mine" of the history of %s up to %s: %d tasks, each checked in a %s sandbox (%s) to fail on the parent and to pass with the commit, twice each way.
+Made by "tally bench mine": %d tasks, each checked in a %s sandbox (%s) to fail on the parent and to pass with the commit, twice each way.
 
+%s
 The issue is the commit's message, and the tests are those of the commit: a message may say too little, or how it was done, and tests may want names that only the commit has. Whoever signs a case has read it. If the repository is public, a model may have seen the commit.
-`, r.Class, r.Repository, r.Head, r.Kept, r.Sandbox, r.Toolchain)
+`, r.Class, r.Kept, r.Sandbox, r.Toolchain, from.String())
 }
 
 // A treePack gathers the files of trees, each once.

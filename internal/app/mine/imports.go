@@ -83,6 +83,9 @@ func isStandard(pkg string) bool {
 // compiled once for all tasks, so their number counts for less.
 func (t *task) measure() {
 	if t.language != Go {
+		for _, name := range t.testFiles() {
+			t.cost += len(t.file(name)) >> 11
+		}
 		return
 	}
 	module := moduleOf(t.file("go.mod"))

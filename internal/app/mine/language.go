@@ -1,14 +1,13 @@
 package mine
 
 import (
-	_ "embed" // what runs tests in the sandbox
 	"fmt"
 	"path"
 	"slices"
 	"strings"
 
-	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/scenario"
 )
 
 // A Language says which files are tests and how they are run.
@@ -56,18 +55,6 @@ func (l Language) isTest(name string) bool {
 	}
 }
 
-// isCode reports whether a path is code that a test can be of.
-func (l Language) isCode(name string) bool {
-	switch l {
-	case Go:
-		return strings.HasSuffix(name, ".go")
-	case Python:
-		return strings.HasSuffix(name, ".py")
-	default:
-		return slices.Contains([]string{".js", ".mjs", ".cjs", ".ts", ".json"}, path.Ext(name))
-	}
-}
-
 func cutLast(s, sep string) (before, after string, ok bool) {
 	i := strings.LastIndex(s, sep)
 	if i < 0 {
@@ -76,29 +63,8 @@ func cutLast(s, sep string) (before, after string, ok bool) {
 	return s[:i], s[i+len(sep):], true
 }
 
-//go:embed runners/go.sh
-var goRunner []byte
-
-//go:embed runners/run.py
-var pythonRunner []byte
-
-//go:embed runners/reporter.mjs
-var nodeReporter []byte
-
-// runnerDir is where a case's hidden tests have the program that runs them.
-const runnerDir = ".tally/"
-
-// runner is the file that runs tests of the language.
-func (l Language) runner() digest.File {
-	switch l {
-	case Go:
-		return digest.File{Path: runnerDir + "go.sh", Data: goRunner}
-	case Python:
-		return digest.File{Path: runnerDir + "run.py", Data: pythonRunner}
-	default:
-		return digest.File{Path: runnerDir + "reporter.mjs", Data: nodeReporter}
-	}
-}
+// runner is what runs tests of the language.
+func (l Language) runner() *scenario.Runner { return scenario.RunnerOf(string(l)) }
 
 // Where tests find what a machine has. Signed cases have these paths, so that they
 // run on another machine too.
@@ -107,25 +73,29 @@ const (
 	goModulesInside = "/cache/go-mod"
 	goBuildInside   = "/cache/go-build"
 	venvInside      = "/venv"
+	packagesInside  = "/packages"
 	modulesInside   = "/node_modules"
 )
 
 // command runs the tests of a task. No argument may be the name of a folder with
 // code in it: the harness takes what a command names for the test's own.
-func (t *task) command(venv bool) ([]string, error) {
+func (t *task) command(m *machine) ([]string, error) {
 	tests := t.testFiles()
 	switch t.language {
 	case Go:
 		packages, err := t.goPackages(tests)
-		return append([]string{"sh", "/tests/" + runnerDir + "go.sh"}, packages...), err
+		return append([]string{"sh", "/tests/" + t.language.runner().File.Path}, packages...), err
 	case Python:
-		python := "python3"
-		if venv {
-			python = venvInside + "/bin/python"
+		python, kind := "python3", t.pythonKind(tests)
+		if m.venv {
+			python = scenario.VenvPython
 		}
-		return append([]string{python, "-I", "/tests/" + runnerDir + "run.py", t.pythonKind(tests)}, tests...), nil
+		if kind == "pytest" && !m.pytest {
+			return nil, fmt.Errorf("its tests need pytest, which is not in the folder of --cache")
+		}
+		return append([]string{python, "-I", "/tests/" + t.language.runner().File.Path, kind}, tests...), nil
 	default:
-		return append([]string{"node", "--test", "--test-reporter=/tests/" + runnerDir + "reporter.mjs"}, tests...), nil
+		return append([]string{"node", "--test", "--test-reporter=/tests/" + t.language.runner().File.Path}, tests...), nil
 	}
 }
 
@@ -157,11 +127,16 @@ func moduleOf(gomod []byte) string {
 	return ""
 }
 
-// pythonKind is unittest, unless a test needs pytest to be found.
+// pythonKind is unittest if every test file is written for it, else pytest, which
+// finds functions and plain classes too.
 func (t *task) pythonKind(tests []string) string {
 	for _, name := range tests {
-		for line := range strings.Lines(string(t.file(name))) {
-			if strings.HasPrefix(line, "def test") || strings.HasPrefix(line, "import pytest") || strings.HasPrefix(line, "from pytest") {
+		text := string(t.file(name))
+		if !strings.Contains(text, "TestCase") {
+			return "pytest"
+		}
+		for line := range strings.Lines(text) {
+			if word := strings.Fields(line); strings.HasPrefix(line, "def test") || len(word) > 1 && (word[0] == "import" || word[0] == "from") && word[1] == "pytest" {
 				return "pytest"
 			}
 		}

@@ -31,6 +31,7 @@ type machine struct {
 	mounts   []workspace.TestMount
 	hidden   []string
 	venv     bool
+	pytest   bool
 	version  string // of the compiler or interpreter
 	// workspace is a name for the workspace: two of them may have classes of one name.
 	workspace string
@@ -125,23 +126,38 @@ func (m *machine) findGo(ctx context.Context, o *Options) error {
 }
 
 // findPython takes a virtual environment, with the interpreter that it links to, or
-// the python3 that every sandbox has.
+// the python3 that every sandbox has with a folder of packages or wheels, or python3
+// alone.
 func (m *machine) findPython(_ context.Context, o *Options) error {
-	cache := o.Cache
-	if cache == "" {
-		m.version = "python3 of the system"
+	m.version = "python3 of the system"
+	if o.Cache == "" {
+		m.pytest = has("/usr/lib/python3*/*-packages/pytest", "/usr/local/lib/python3*/*-packages/pytest")
 		return nil
 	}
-	python, err := filepath.EvalSymlinks(filepath.Join(cache, "bin", "python"))
+	m.pytest = has(o.Cache+"/lib/python3*/site-packages/pytest", o.Cache+"/pytest", o.Cache+"/pytest-*.whl")
+	python, err := filepath.EvalSymlinks(filepath.Join(o.Cache, "bin", "python"))
 	if err != nil {
-		return refusal.Newf(refusal.NotFound, "--cache %s: it is not a virtual environment: %w", cache, err).WithHint("name a folder that \"python3 -m venv\" made")
+		if !has(o.Cache+"/*.dist-info", o.Cache+"/*.whl") {
+			return refusal.Newf(refusal.NotFound, "--cache %s: it is not a virtual environment, and has neither packages nor wheels", o.Cache).
+				WithHint("name a folder that \"python3 -m venv\", \"pip install --target\" or \"pip download\" made")
+		}
+		m.mounts = []workspace.TestMount{{Host: o.Cache, Inside: packagesInside}}
+		return nil
 	}
 	m.venv, m.version = true, filepath.Base(python)
-	m.mounts = []workspace.TestMount{{Host: cache, Inside: venvInside}}
+	m.mounts = []workspace.TestMount{{Host: o.Cache, Inside: venvInside}}
 	if home := filepath.Dir(filepath.Dir(python)); home != "/usr" && !strings.HasPrefix(home, "/usr/") {
 		m.mounts = append(m.mounts, workspace.TestMount{Host: home, Inside: home})
 	}
 	return nil
+}
+
+// has reports whether a pattern of file names matches one.
+func has(patterns ...string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		found, _ := filepath.Glob(p)
+		return len(found) > 0
+	})
 }
 
 func (m *machine) findNode(ctx context.Context, o *Options) error {

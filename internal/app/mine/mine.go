@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tallystick/internal/read/dossier"
+	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
 	"tallystick/internal/run/bench"
@@ -19,12 +20,12 @@ import (
 
 // Options say what is mined.
 type Options struct {
-	Repo     string   // folder of the repository
-	Class    string   // of the cases; the name of the folder if empty
+	Repos    []string // folders of the repositories, all of one language
+	Class    string   // of the cases; the name of the first folder if empty
 	Language Language // guessed if empty
 	Limit    int      // how many cases at most; 0 for all
 	Since    string   // only what came after this commit
-	Cache    string   // installed packages: modules of Go, a virtual environment, node_modules
+	Cache    string   // installed packages: modules of Go, a virtual environment, packages or wheels of Python, node_modules
 	Jobs     int      // checks at once; 0 means 2
 	Sandbox  sandbox.Class
 	Seconds  int      // that one run of the tests may take on an idle machine; 0 means 300
@@ -34,7 +35,16 @@ type Options struct {
 	AddedBy, ReviewedBy string
 
 	// Progress, if not nil, is told of each commit that was checked, one at a time.
-	Progress func(done, of int, c Commit)
+	Progress func(Progress)
+}
+
+// A Progress is how far mining has come.
+type Progress struct {
+	Done, Of, Kept int
+	Commit         Commit // the last that was checked
+	// Left is how long the rest will take if it goes on as it did; 0 while too few
+	// were checked to tell.
+	Left time.Duration
 }
 
 // defaultSeconds is how long one run of a task's tests may take.
@@ -45,8 +55,6 @@ type Report struct {
 	Version    int         `json:"version"`
 	Class      string      `json:"class"`
 	Trust      bench.Trust `json:"trust"`
-	Repository string      `json:"repository"` // the name of its folder
-	Head       string      `json:"head"`
 	Language   Language    `json:"language"`
 	Toolchain  string      `json:"toolchain"`
 	Sandbox    string      `json:"sandbox"`
@@ -55,10 +63,21 @@ type Report struct {
 	TreesBytes int         `json:"trees_bytes"` // of the file with the files of all trees
 	TreeBytes  int64       `json:"tree_bytes"`  // of all trees, if each were written out
 	Commits    []Commit    `json:"commits"`
+
+	Repositories []From `json:"repositories"`
+}
+
+// A From is one of the repositories.
+type From struct {
+	Name    string `json:"name"` // of its folder
+	Head    string `json:"head"`
+	Commits int    `json:"commits"` // that were looked at
+	Kept    int    `json:"kept"`
 }
 
 // A Commit is one of the report.
 type Commit struct {
+	Repository string  `json:"repository"`
 	Commit     string  `json:"commit"`
 	Subject    string  `json:"subject"`
 	Case       string  `json:"case,omitempty"`    // if it was kept
@@ -68,7 +87,7 @@ type Commit struct {
 	Seconds    float64 `json:"seconds,omitempty"` // of the check
 }
 
-const reportVersion = 1
+const reportVersion = 2
 
 // limitReached is why a commit that may be a task was not checked.
 const limitReached = "not checked: there were enough tasks already"
@@ -80,35 +99,19 @@ func Run(ctx context.Context, c *dossier.Corpus, o Options) (*Report, error) {
 	if err := o.settle(c); err != nil {
 		return nil, err
 	}
-	repo := openRepository(o.Repo, c.Getenv("PATH"))
-	commits, err := repo.history(ctx, o.Since)
+	r := &Report{Version: reportVersion, Class: o.Class, Trust: bench.Signed}
+	if o.Scratch {
+		r.Trust = bench.Scratch
+	}
+	tasks, err := r.candidates(ctx, c.Getenv("PATH"), &o)
 	if err != nil {
 		return nil, err
-	}
-	if len(commits) == 0 {
-		return nil, refusal.Newf(refusal.NotFound, "%s: no commit with a parent in its history", o.Repo)
-	}
-	if o.Language == "" {
-		entries, err := repo.tree(ctx, commits[0].id)
-		if err != nil {
-			return nil, err
-		}
-		if o.Language, err = languageOf(entries); err != nil {
-			return nil, err
-		}
 	}
 	m, err := findMachine(ctx, c, &o, o.Language)
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Version: reportVersion, Class: o.Class, Trust: bench.Signed, Repository: filepath.Base(o.Repo), Head: commits[0].id, Language: o.Language, Toolchain: m.version, Sandbox: string(m.class)}
-	if o.Scratch {
-		r.Trust = bench.Scratch
-	}
-	tasks, err := r.candidates(ctx, repo, commits, &o)
-	if err != nil {
-		return nil, err
-	}
+	r.Language, r.Toolchain, r.Sandbox = o.Language, m.version, string(m.class)
 	memory := c.Private("mine")
 	if err := store.MakeDir(store.OS{}, memory, 0o700); err != nil {
 		return nil, err
@@ -123,7 +126,7 @@ func Run(ctx context.Context, c *dossier.Corpus, o Options) (*Report, error) {
 		return nil, err
 	}
 	if len(kept) == 0 {
-		return r, refusal.Newf(refusal.NotFound, "%s: none of %d commits is a task", o.Repo, len(commits)).
+		return r, refusal.Newf(refusal.NotFound, "%s: none of %d commits is a task", r.names(), len(r.Commits)).
 			WithHint("the table says why each was dropped; tests that need packages find them with --cache")
 	}
 	return r, r.write(c, &o, m, kept)
@@ -144,12 +147,24 @@ func lockClass(ctx context.Context, memory, class string) (*store.Lock, error) {
 const lockPatience = time.Second
 
 func (o *Options) settle(c *dossier.Corpus) error {
-	abs, err := filepath.Abs(o.Repo)
-	if err != nil {
-		return refusal.Newf(refusal.Usage, "%w", err)
+	if len(o.Repos) == 0 || o.Since != "" && len(o.Repos) > 1 {
+		return refusal.Newf(refusal.Usage, "expected a repository, and one only with --since")
 	}
-	o.Repo = abs
-	o.Class = cmp.Or(o.Class, classNameOf(filepath.Base(abs)))
+	var err error
+	for i := range o.Repos {
+		if o.Repos[i], err = filepath.Abs(o.Repos[i]); err != nil {
+			return refusal.Newf(refusal.Usage, "%w", err)
+		}
+	}
+	names := map[string]bool{}
+	for _, dir := range o.Repos {
+		if name := repositoryName(dir); names[name] {
+			return refusal.Newf(refusal.Usage, "two of the repositories are called %s", name).WithHint("name each once, and clone one of them into a folder with another name")
+		} else {
+			names[name] = true
+		}
+	}
+	o.Class = cmp.Or(o.Class, classNameOf(filepath.Base(o.Repos[0])))
 	o.Jobs, o.Seconds = cmp.Or(o.Jobs, 2), cmp.Or(o.Seconds, defaultSeconds)
 	if o.Cache != "" {
 		if o.Cache, err = filepath.Abs(o.Cache); err != nil || !isFolder(o.Cache) {
@@ -174,6 +189,9 @@ func (o *Options) settle(c *dossier.Corpus) error {
 	return err
 }
 
+// repositoryName is the name of a repository's folder.
+func repositoryName(dir string) string { return strings.TrimSuffix(filepath.Base(dir), ".git") }
+
 // classNameOf makes the name of a class of that of a folder.
 func classNameOf(folder string) string {
 	name := strings.Trim(strings.Map(func(r rune) rune {
@@ -185,40 +203,90 @@ func classNameOf(folder string) string {
 	return cmp.Or(name, "mined") + "-history"
 }
 
-// candidates reads the commits that may be tasks, and reports the others. Those
-// that are cheap to check come first, and of equal ones the newer.
-func (r *Report) candidates(ctx context.Context, repo *repository, commits []*commit, o *Options) ([]*task, error) {
+// candidates reads the commits of all repositories that may be tasks, and reports
+// the others. Those that are cheap to check come first, and of equal ones the newer,
+// one of each repository after the other.
+func (r *Report) candidates(ctx context.Context, searchPath string, o *Options) ([]*task, error) {
 	var tasks []*task
-	said := map[string]string{}
-	for _, c := range commits {
-		why := c.unsuited(o.Language)
-		var t *task
-		if why == "" {
-			var err error
-			if t, why, err = repo.newTask(ctx, c, o.Language); err != nil {
+	known := originals{}
+	for _, dir := range o.Repos {
+		repo := openRepository(dir, searchPath)
+		commits, err := repo.history(ctx, o.Since)
+		if err != nil {
+			return nil, err
+		}
+		if len(commits) == 0 {
+			return nil, refusal.Newf(refusal.NotFound, "%s: no commit with a parent in its history", dir)
+		}
+		if o.Language == "" {
+			entries, err := repo.tree(ctx, commits[0].id)
+			if err != nil {
 				return nil, err
 			}
-		}
-		if why == "" {
-			if other := said[t.issue]; other != "" {
-				why = "it has the same message as " + other
-			}
-			said[t.issue] = c.id
-		}
-		if why == "" {
-			t.measure()
-			if pkg := t.compilesOneOf(o.Without); pkg != "" {
-				why = "its tests compile what --without names: " + pkg
+			if o.Language, err = languageOf(entries); err != nil {
+				return nil, fmt.Errorf("%s: %w", dir, err)
 			}
 		}
-		if why != "" {
-			r.Commits = append(r.Commits, Commit{Commit: c.id, Subject: c.subject(), Dropped: why})
-			continue
+		from := From{Name: repositoryName(dir), Head: commits[0].id, Commits: len(commits)}
+		r.Repositories = append(r.Repositories, from)
+		for place, c := range commits {
+			t, why, err := repo.candidate(ctx, c, o, known)
+			if err != nil {
+				return nil, err
+			}
+			if why != "" {
+				r.Commits = append(r.Commits, Commit{Repository: from.Name, Commit: c.id, Subject: c.subject(), Dropped: why})
+				continue
+			}
+			t.repo, t.place = from.Name, place
+			tasks = append(tasks, t)
 		}
-		tasks = append(tasks, t)
 	}
-	slices.SortStableFunc(tasks, func(a, b *task) int { return a.cost - b.cost })
+	slices.SortStableFunc(tasks, func(a, b *task) int { return cmp.Or(a.cost-b.cost, a.place-b.place) })
 	return tasks, nil
+}
+
+// candidate reads a commit that may be a task. Why says why it is not one.
+func (r *repository) candidate(ctx context.Context, c *commit, o *Options, known originals) (t *task, why string, err error) {
+	if why = c.unsuited(o.Language); why != "" {
+		return nil, why, nil
+	}
+	if t, why, err = r.newTask(ctx, c, o.Language); err != nil || why != "" {
+		return nil, why, err
+	}
+	if why = known.repeats(t); why != "" {
+		return nil, why, nil
+	}
+	t.measure()
+	if pkg := t.compilesOneOf(o.Without); pkg != "" {
+		return nil, "its tests compile what --without names: " + pkg, nil
+	}
+	return t, "", nil
+}
+
+// originals are what tasks may not have in common, with the commit that had it first:
+// acceptance counts a task once, and an agent is told which it is by its message.
+type originals map[any]string
+
+func (o originals) repeats(t *task) string {
+	type (
+		change digest.Content
+		tests  digest.Content
+	)
+	for _, has := range []struct {
+		what any
+		why  string
+	}{
+		{t.issue, "it has the same message as"},
+		{change(t.shapes[0]), "it makes the same change, but for names, literals and comments, as"},
+		{tests(t.shapes[1]), "it has the same tests, but for names, literals and comments, as"},
+	} {
+		if other := o[has.what]; other != "" {
+			return has.why + ": " + other
+		}
+		o[has.what] = t.id
+	}
+	return ""
 }
 
 // A keptTask is one that is to become a case.
@@ -236,6 +304,7 @@ func (r *Report) checkAll(ctx context.Context, k *checker, tasks []*task, o *Opt
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	next, done := 0, 0
+	pace := pace{jobs: o.Jobs, limit: o.Limit, of: len(tasks)}
 	enough := func() bool { // among those before the first that is not checked yet
 		kept := 0
 		for _, c := range results {
@@ -261,7 +330,8 @@ func (r *Report) checkAll(ctx context.Context, k *checker, tasks []*task, o *Opt
 			i := next
 			next++
 			mu.Unlock()
-			c, _, err := k.check(ctx, tasks[i])
+			began := time.Now()
+			c, fresh, err := k.check(ctx, tasks[i])
 			mu.Lock()
 			if err != nil {
 				cancel(fmt.Errorf("checking %s: %w", tasks[i].id, err))
@@ -269,8 +339,10 @@ func (r *Report) checkAll(ctx context.Context, k *checker, tasks []*task, o *Opt
 				return
 			}
 			results[i] = c
-			if done++; o.Progress != nil {
-				o.Progress(done, len(tasks), commitOf(tasks[i], c))
+			done++
+			pace.add(c, fresh, time.Since(began))
+			if o.Progress != nil {
+				o.Progress(Progress{done, len(tasks), pace.kept, commitOf(tasks[i], c), pace.left()})
 			}
 			mu.Unlock()
 		}
@@ -296,6 +368,7 @@ func (r *Report) checkAll(ctx context.Context, k *checker, tasks []*task, o *Opt
 		}
 		if entry.Dropped == "" {
 			kept = append(kept, keptTask{t, results[i]})
+			r.from(t.repo).Kept++
 		}
 		r.Commits = append(r.Commits, entry)
 	}
@@ -304,9 +377,48 @@ func (r *Report) checkAll(ctx context.Context, k *checker, tasks []*task, o *Opt
 }
 
 func commitOf(t *task, c *checked) Commit {
-	out := Commit{Commit: t.id, Subject: t.subject(), Dropped: c.Dropped, FailToPass: len(c.FailToPass), PassToPass: len(c.PassToPass), Seconds: float64(c.Milliseconds) / 1000}
+	out := Commit{Repository: t.repo, Commit: t.id, Subject: t.subject(), Dropped: c.Dropped, FailToPass: len(c.FailToPass), PassToPass: len(c.PassToPass), Seconds: float64(c.Milliseconds) / 1000}
 	if c.Dropped == "" {
 		out.Case = t.caseID()
 	}
 	return out
+}
+
+// from is the line of a repository.
+func (r *Report) from(name string) *From {
+	return &r.Repositories[slices.IndexFunc(r.Repositories, func(f From) bool { return f.Name == name })]
+}
+
+// A pace is how fast checks go, measured.
+type pace struct {
+	jobs, limit, of   int
+	done, kept, fresh int
+	took              time.Duration // all fresh checks together
+}
+
+// enoughToTell is how many checks must have run before the rest is estimated.
+const enoughToTell = 3
+
+func (p *pace) add(c *checked, fresh bool, took time.Duration) {
+	p.done++
+	if c.Dropped == "" {
+		p.kept++
+	}
+	if fresh {
+		p.fresh++
+		p.took += took
+	}
+}
+
+// left estimates how long the rest takes: until there are enough tasks at the rate at
+// which they were found, or until all are checked.
+func (p *pace) left() time.Duration {
+	if p.fresh < enoughToTell {
+		return 0
+	}
+	rest := p.of - p.done
+	if p.limit > 0 && p.kept > 0 {
+		rest = min(rest, max(0, p.limit-p.kept)*p.done/p.kept)
+	}
+	return p.took / time.Duration(p.fresh) * time.Duration(rest) / time.Duration(p.jobs)
 }

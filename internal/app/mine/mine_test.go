@@ -6,7 +6,6 @@ import (
 
 	"tallystick/internal/record/digest"
 	"tallystick/internal/run/harness"
-	"tallystick/internal/run/sandbox"
 )
 
 func TestIssueTextNamesNobody(t *testing.T) {
@@ -36,7 +35,7 @@ func TestTestsAndCodeAreToldApart(t *testing.T) {
 		if got := test.l.isTest(test.name); got != test.is {
 			t.Errorf("%s: %s is a test: %v", test.l, test.name, got)
 		}
-		if got := test.l.isCode(test.name); got != test.code {
+		if got := test.l.runner().IsCode(test.name); got != test.code {
 			t.Errorf("%s: %s is code: %v", test.l, test.name, got)
 		}
 	}
@@ -53,7 +52,6 @@ func TestUnsuitedCommitsSayWhy(t *testing.T) {
 		"it changes no code":               {message: message, changes: []change{add("a_test.go"), add("testdata/a.go"), add("vendor/x/x.go")}},
 		"the message is not UTF-8":         {message: message + "\xff"},
 		"it changes a link or a submodule": {message: message, changes: []change{add("a.go"), add("a_test.go"), {path: "l", oldMode: "000000", newMode: "120000", kind: 'A'}}},
-		"it removes a test, or a file that steers tests": {message: message, changes: []change{add("a.go"), add("a_test.go"), {path: "b_test.go", oldMode: modeFile, newMode: "000000", kind: 'D'}}},
 	} {
 		if got := c.unsuited(Go); got != want {
 			t.Errorf("got %q, expected %q", got, want)
@@ -116,26 +114,5 @@ func TestNamedTestsAreThoseThatTheChangeKeeps(t *testing.T) {
 	}
 	if named(Go, before, before).Dropped == "" {
 		t.Error("a change after which nothing more passes is a task")
-	}
-}
-
-func TestTestsThatBreakThePolicyAreNoTasks(t *testing.T) {
-	note := sandbox.Attempt{What: "network", Detail: "connect to 127.0.0.1"}
-	breach := sandbox.Attempt{What: "kernel", Detail: "clone of a namespace", Act: "kernel_call"}
-	for _, tt := range []struct {
-		name       string
-		withChange bool
-		attempts   []sandbox.Attempt
-		want       string
-	}{
-		{"nothing", true, nil, ""},
-		{"what is only noted", true, []sandbox.Attempt{note}, ""},
-		{"what is a violation", true, []sandbox.Attempt{note, breach}, "its tests do what no agent may: clone of a namespace"},
-		{"on the parent, where no agent is graded", false, []sandbox.Attempt{breach}, ""},
-	} {
-		r := &harness.TestResult{Verdict: sandbox.OK, Passed: tt.withChange, Attempted: tt.attempts}
-		if got := judge(r, tt.withChange); got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
-		}
 	}
 }

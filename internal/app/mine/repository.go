@@ -29,6 +29,9 @@ type commit struct {
 	id, parent string
 	message    string
 	changes    []change
+
+	// object and parentObject are the two commits as git hashes them.
+	object, parentObject string
 }
 
 func (c *commit) subject() string {
@@ -51,6 +54,8 @@ type treeEntry struct{ path, mode, id string }
 const (
 	modeFile       = "100644"
 	modeExecutable = "100755"
+	modeLink       = "120000"
+	modeSubmodule  = "160000"
 )
 
 func openRepository(dir, searchPath string) *repository {
@@ -84,7 +89,7 @@ func (r *repository) history(ctx context.Context, since string) ([]*commit, erro
 	if err := r.readChanges(ctx, commits, ids.Bytes()); err != nil {
 		return nil, err
 	}
-	return commits, r.readMessages(ctx, commits, ids.Bytes())
+	return commits, r.readCommits(ctx, commits)
 }
 
 // readChanges asks what each commit changed. Nothing is taken for a rename.
@@ -114,11 +119,20 @@ func (r *repository) readChanges(ctx context.Context, commits []*commit, ids []b
 	return nil
 }
 
-func (r *repository) readMessages(ctx context.Context, commits []*commit, ids []byte) error {
+// readCommits reads the objects of the commits and of their parents.
+func (r *repository) readCommits(ctx context.Context, commits []*commit) error {
+	var ids bytes.Buffer
+	for _, c := range commits {
+		ids.WriteString(c.id + "\n" + c.parent + "\n")
+	}
 	i := 0
-	return r.objects(ctx, ids, func(_ string, data []byte) error {
-		_, message, _ := bytes.Cut(data, []byte("\n\n"))
-		commits[i].message = string(message)
+	return r.objects(ctx, ids.Bytes(), func(_ string, data []byte) error {
+		if c := commits[i/2]; i%2 == 1 {
+			c.parentObject = string(data)
+		} else {
+			_, message, _ := bytes.Cut(data, []byte("\n\n"))
+			c.object, c.message = string(data), string(message)
+		}
 		i++
 		return nil
 	})

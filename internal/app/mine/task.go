@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"tallystick/internal/record/digest"
 	"tallystick/internal/run/scenario"
@@ -16,21 +17,26 @@ import (
 const (
 	minMessage   = 20
 	maxMessage   = 32 << 10
-	maxPatch     = 64 << 10
+	maxPatch     = 128 << 10
 	maxTests     = 1 << 20
 	maxTreeFiles = 20_000
 	maxTreeBytes = 128 << 20
+	maxObject    = 64 << 10
 )
 
 // A task is a commit that could become a case.
 type task struct {
 	*commit
+	repo     string // its name
+	place    int    // among those of its repository, the newest first
 	language Language
 	issue    string
 	before   []digest.File // the parent's tree
 	after    []digest.File // the commit's
 	tests    []digest.File // the commit's version of what steers tests, and the runner
-	code     []string      // paths of the recorded change
+	leftOut  []scenario.LeftOut
+	code     []string          // paths of the recorded change
+	shapes   [2]digest.Content // of the change of code and of tests; see [scenario.Issue]
 	patch    []byte
 	cost     int      // what has to be compiled, roughly
 	own      []string // Go packages of the repository that are compiled
@@ -70,18 +76,20 @@ func (c *commit) unsuited(l Language) string {
 		return fmt.Sprintf("the message has fewer than %d characters", minMessage)
 	case len(issue) > maxMessage:
 		return fmt.Sprintf("the message has more than %d bytes", maxMessage)
+	case !utf8.ValidString(c.object + c.parentObject):
+		return "it or its parent names people in an encoding that is not UTF-8"
+	case max(len(c.object), len(c.parentObject)) > maxObject:
+		return fmt.Sprintf("it or its parent has more than %d bytes", maxObject)
 	}
 	code, tests := false, false
 	for _, ch := range c.changes {
 		switch {
 		case !isFile(ch.oldMode) || !isFile(ch.newMode):
 			return "it changes a link or a submodule"
-		case ch.kind == 'D' && scenario.SteersTests(ch.path):
-			return "it removes a test, or a file that steers tests"
 		case ch.kind == 'D':
 		case l.isTest(ch.path):
 			tests = true
-		case l.isCode(ch.path) && !scenario.SteersTests(ch.path):
+		case l.runner().IsCode(ch.path) && !scenario.SteersTests(ch.path):
 			code = true
 		}
 	}
@@ -103,10 +111,11 @@ func isFile(mode string) bool {
 func (r *repository) newTask(ctx context.Context, c *commit, l Language) (t *task, why string, err error) {
 	issue, _ := issueText(c.message)
 	t = &task{commit: c, language: l, issue: issue}
-	if t.before, why, err = r.files(ctx, c.parent); err != nil || why != "" {
+	if t.before, t.leftOut, why, err = r.files(ctx, c.parent); err != nil || why != "" {
 		return nil, why, err
 	}
-	if t.after, why, err = r.files(ctx, c.id); err != nil || why != "" {
+	// A commit that changes what is left out is not taken.
+	if t.after, _, why, err = r.files(ctx, c.id); err != nil || why != "" {
 		return nil, why, err
 	}
 	byPath := map[string]digest.File{}
@@ -120,12 +129,15 @@ func (r *repository) newTask(ctx context.Context, c *commit, l Language) (t *tas
 			return nil, "it changes a binary file", nil
 		}
 		if scenario.SteersTests(ch.path) {
-			t.tests = append(t.tests, now)
-			size += len(now.Data)
+			// What is removed stays there for the test, in the check as in a run.
+			if ch.kind != 'D' {
+				t.tests = append(t.tests, now)
+				size += len(now.Data)
+			}
 			continue
 		}
 		t.code = append(t.code, ch.path)
-		handmade = handmade || l.isCode(ch.path) && ch.kind != 'D' && !isGenerated(now.Data)
+		handmade = handmade || l.runner().IsCode(ch.path) && ch.kind != 'D' && !isGenerated(now.Data)
 	}
 	switch {
 	case !handmade:
@@ -133,7 +145,7 @@ func (r *repository) newTask(ctx context.Context, c *commit, l Language) (t *tas
 	case size > maxTests:
 		return nil, fmt.Sprintf("its tests have more than %d bytes", maxTests), nil
 	}
-	t.tests = append(t.tests, l.runner())
+	t.tests = append(t.tests, l.runner().File)
 	if t.patch, err = r.patch(ctx, c, t.code); err != nil {
 		return nil, "", err
 	}
@@ -143,41 +155,53 @@ func (r *repository) newTask(ctx context.Context, c *commit, l Language) (t *tas
 	if _, err := (&digest.Tree{Files: t.tests}).Digest(); err != nil {
 		return nil, "its tests have names that a case cannot have: " + err.Error(), nil
 	}
+	if t.shapes[0], t.shapes[1], err = l.runner().Shapes(t.before, t.after); err != nil {
+		return nil, err.Error(), nil
+	}
 	return t, "", nil
 }
 
 // files reads a commit's tree. Links and submodules are left out.
-func (r *repository) files(ctx context.Context, id string) ([]digest.File, string, error) {
+func (r *repository) files(ctx context.Context, id string) (files []digest.File, leftOut []scenario.LeftOut, why string, err error) {
 	entries, err := r.tree(ctx, id)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
 	if len(entries) > maxTreeFiles {
-		return nil, fmt.Sprintf("its tree has more than %d files", maxTreeFiles), nil
+		return nil, nil, fmt.Sprintf("its tree has more than %d files", maxTreeFiles), nil
 	}
-	entries = slices.DeleteFunc(entries, func(e treeEntry) bool { return !isFile(e.mode) })
-	ids := make([]string, len(entries))
-	for i, e := range entries {
-		ids[i] = e.id
+	var ids []string
+	for _, e := range entries {
+		switch e.mode {
+		case modeFile, modeExecutable:
+			ids = append(ids, e.id)
+		case modeLink, modeSubmodule:
+			leftOut = append(leftOut, scenario.LeftOut{ID: e.id, Mode: e.mode, Path: e.path})
+		default:
+			return nil, nil, "its tree has a file with the mode " + e.mode, nil
+		}
 	}
 	if err := r.read(ctx, ids); err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
-	files, size := make([]digest.File, len(entries)), 0
-	for i, e := range entries {
-		if r.large[e.id] {
-			return nil, fmt.Sprintf("its tree has a file of more than %d bytes", maxBlob), nil
+	size := 0
+	for _, e := range entries {
+		if e.mode != modeFile && e.mode != modeExecutable {
+			continue
 		}
-		files[i] = digest.File{Path: e.path, Data: r.blobs[e.id], Executable: e.mode == modeExecutable}
-		size += len(files[i].Data)
+		if r.large[e.id] {
+			return nil, nil, fmt.Sprintf("its tree has a file of more than %d bytes", maxBlob), nil
+		}
+		files = append(files, digest.File{Path: e.path, Data: r.blobs[e.id], Executable: e.mode == modeExecutable})
+		size += len(r.blobs[e.id])
 	}
 	if size > maxTreeBytes {
-		return nil, fmt.Sprintf("its tree has more than %d bytes", maxTreeBytes), nil
+		return nil, nil, fmt.Sprintf("its tree has more than %d bytes", maxTreeBytes), nil
 	}
 	if _, err := (&digest.Tree{Files: files}).Digest(); err != nil {
-		return nil, "its tree has names that a working folder cannot have: " + err.Error(), nil
+		return nil, nil, "its tree has names that a working folder cannot have: " + err.Error(), nil
 	}
-	return files, "", nil
+	return files, leftOut, "", nil
 }
 
 // isGenerated knows the line by which Go and others mark what a program wrote, and

@@ -38,7 +38,14 @@ func Recommend(ctx context.Context, p *dossier.Place, class, trustRoot string, d
 		_, err := p.Read(ask)
 		return nil, err
 	}
-	rec, err := advise(r, v, days)
+	// A recommendation for a history that was put back is worse than none.
+	if err = r.CompareGit(ctx); err != nil && !refusal.Is(err, refusal.MissingAnchor) {
+		return nil, r.Alarm(err)
+	}
+	var rec *promote.Recommendation
+	if err == nil {
+		rec, err = advise(ctx, r, v, days)
+	}
 	if refusal.Is(err, refusal.MissingAnchor) {
 		return nil, recordBlock(ctx, c, err)
 	}
@@ -54,15 +61,19 @@ func Advise(r *dossier.Reading, class string) (*promote.Recommendation, error) {
 	if err != nil {
 		return nil, err
 	}
-	return advise(r, v, 0)
+	return advise(context.Background(), r, v, 0)
 }
 
-func advise(r *dossier.Reading, v *bench.Verified, days int) (*promote.Recommendation, error) {
+func advise(ctx context.Context, r *dossier.Reading, v *bench.Verified, days int) (*promote.Recommendation, error) {
 	published, err := r.Anchors()
 	if err != nil {
 		return nil, err
 	}
-	return promote.Recommend(promote.Input{Bench: v, History: r.History, Anchors: published, Now: r.Now(), Evidence: r.ReadAll, WindowDays: days})
+	outside, err := r.Outside(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return promote.Recommend(promote.Input{Bench: v, History: r.History, Anchors: published, Outside: outside, Now: r.Now(), Evidence: r.ReadAll, WindowDays: days})
 }
 
 // Advised are the recommendations of a class in the ledger, by their index.

@@ -217,7 +217,9 @@ type ShownRow struct {
 // A Listing is an attempt with its cases, those that did not pass first.
 type Listing struct {
 	Logged
-	Cases []ShownRow `json:"cases"`
+	// Endpoints are who answered the models' calls, as the operator's machine saw it.
+	Endpoints []evidence.EndpointUse `json:"endpoints,omitempty"`
+	Cases     []ShownRow             `json:"cases"`
 }
 
 // ShowAttempt gathers what there is to see of an attempt. It needs
@@ -231,7 +233,7 @@ func ShowAttempt(a *dossier.Dossier) (*Listing, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Listing{Logged: l, Cases: cases}
+	out := &Listing{Logged: l, Endpoints: a.Reading().History.EndpointsOf(a.Attempt), Cases: cases}
 	passed := slices.DeleteFunc(slices.Clone(out.Cases), func(c ShownRow) bool { return c.Outcome != evidence.Passed })
 	failed := slices.DeleteFunc(out.Cases, func(c ShownRow) bool { return c.Outcome == evidence.Passed })
 	out.Cases = append(failed, passed...)

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/promote"
 	"tallystick/internal/read/recount"
+	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/format"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
@@ -138,7 +140,7 @@ func source(r *dossier.Reading) *recount.Source {
 		return r.Dossier(b).PartingFrom(r.Dossier(a))
 	}
 	return &recount.Source{History: r.History, At: r.Then, Whole: whole, Piece: r.Piece, Parting: parting, Bench: r.Bench,
-		Advised: r.Advised(), Anchors: r.AnchorsThen, Proves: r.ProvedBy}
+		Advised: r.Advised(), Anchors: r.AnchorsThen, Outside: func() ([]evidence.Outside, error) { return r.Outside(context.Background()) }, Proves: r.ProvedBy}
 }
 
 // recountRun makes the kept answer of a run again. It must be of the attempt
@@ -248,7 +250,7 @@ func recountEvents(r *dossier.Reading, all *Recounted) error {
 		if a.Finished == nil || a.Finished.Events == nil {
 			continue
 		}
-		why, err := r.EventsChanged(a.ID, *a.Finished.Events)
+		why, err := r.EventsChanged(a.ID, *a.Finished.Events, a.Finished.EventCount)
 		if err != nil {
 			return err
 		}

@@ -254,11 +254,22 @@ func changes(before, now *history.Attempt, was, is *history.Case) []Change {
 	add("the rubric", orNone(before.Plan.RubricDigest), orNone(now.Plan.RubricDigest))
 	add("the cassette", orNone(was.Cassette), orNone(is.Cassette))
 	add("the mode", before.Mode, now.Mode)
+	if before.Plan.AgentRoot != nil {
+		add("the root file system of the agent", digestedRoot(before.Plan.AgentRoot), digestedRoot(now.Plan.AgentRoot))
+	}
 	if was.Context != nil && is.Context != nil {
 		add("the harness", was.Context.HarnessVersion, is.Context.HarnessVersion)
 		add("the isolation", was.Context.Isolation, is.Context.Isolation)
 	}
 	return out
+}
+
+// digestedRoot tells a root apart from others of its kind.
+func digestedRoot(r *evidence.Root) string {
+	if r == nil || r.Digest == nil {
+		return r.Text()
+	}
+	return string(r.Kind) + " " + r.Digest.String()
 }
 
 func orNone[T fmt.Stringer](d *T) string {

@@ -52,7 +52,7 @@ func (p *Place) Fresh() (bool, error) {
 func (p *Place) CheckoutKey() string { return filepath.Join(p.KeysDir(), "checkout") }
 
 // leftBehind are what lies in .tally where there was a ledger.
-var leftBehind = []string{"keys/operator", "keys/operator.salt", "runs", "checkpoints", "evidence/packs"}
+var leftBehind = []string{"keys/operator", "runs", "checkpoints", "evidence/packs"}
 
 // lost looks for what a ledger leaves behind, and says that it is gone.
 func (p *Place) lost() error {
@@ -75,7 +75,8 @@ func (p *Place) lost() error {
 func (p *Place) uncommitted() (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), gitTimeout)
 	defer cancel()
-	tracked, err := p.repository().Run(ctx, nil, "ls-tree", "--name-only", "HEAD", "--", workspace.SettingsFile)
+	repository := Repository{Dir: p.Dir, Path: p.Getenv("PATH")}
+	tracked, err := repository.Run(ctx, nil, "ls-tree", "--name-only", "HEAD", "--", workspace.SettingsFile)
 	if err != nil || len(tracked) == 0 {
 		return "", nil // not from git, or there is no git to ask
 	}
@@ -84,10 +85,16 @@ func (p *Place) uncommitted() (string, error) {
 	if err != nil || len(anchors) == 0 {
 		return "", err
 	}
-	committed, err := p.repository().Anchors(ctx, p.Settings.Origin)
-	if err != nil {
-		return "", err
+	// What is only staged was not cloned.
+	tips := []string{"HEAD"}
+	if _, err := repository.Run(ctx, nil, "rev-parse", "--verify", "--quiet", "@{upstream}^{commit}"); err == nil {
+		tips = append(tips, "@{upstream}")
 	}
+	cloned, err := repository.reachable(ctx, tips...)
+	if err != nil {
+		return "", refusal.Newf(refusal.Unreadable, "looking for anchors in git: %w", err).WithHint("\"git fsck\" tells what is wrong with the repository")
+	}
+	committed := p.gitMemory(ctx, p.Settings.Origin).anchors
 	newest := &anchors[0]
 	for i := range anchors {
 		if anchors[i].Size > newest.Size {
@@ -96,7 +103,7 @@ func (p *Place) uncommitted() (string, error) {
 	}
 	for _, a := range committed {
 		// Git may have changed the ends of lines, so the bytes are not compared.
-		if a.Size == newest.Size && a.Head == newest.Head {
+		if cloned[a.Blob] && a.Size == newest.Size && a.Head == newest.Head {
 			return "", nil
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"tallystick/internal/record/seal"
 	"tallystick/internal/record/sequencer"
 	"tallystick/internal/record/store"
+	"tallystick/internal/run/bench"
 )
 
 // KeepCheckpoint keeps the checkpoint of an anchor just published, so that it
@@ -87,7 +88,7 @@ func (c keptCheckpoint) expectation() ledger.Expectation {
 // cosigned verifies which checkpoints the workspace's witnesses cosigned. That
 // the ledger contains them was checked when it was verified.
 func (r *Reading) cosigned(v *ledger.Verified) ([]history.Cosigned, error) {
-	policies, err := r.witnessPolicies(v.EveryKey())
+	policies, err := r.witnessPolicies(r.pins, v)
 	if err != nil || len(policies[0].Witnesses) == 0 {
 		return nil, err
 	}
@@ -128,25 +129,31 @@ func (r *Reading) Anchors() ([]CosignedAnchor, error) {
 	if err := r.missingAnchor(); err != nil {
 		return nil, err
 	}
-	policies, err := r.witnessPolicies(r.verified.EveryKey())
+	return r.cosignedAnchors(r.pins, r.verified, r.anchors, r.kept)
+}
+
+// cosignedAnchors says of each anchor and kept checkpoint when a witness that two
+// people signed for cosigned it.
+func (p *Place) cosignedAnchors(pins *bench.Pins, v *ledger.Verified, files []sequencer.AnchorFile, kept []keptCheckpoint) ([]CosignedAnchor, error) {
+	policies, err := p.witnessPolicies(pins, v)
 	if err != nil {
 		return nil, err
 	}
 	var anchors []CosignedAnchor
-	for _, f := range r.anchors {
+	for _, f := range files {
 		a, err := cosignedUnder(policies, func(p ledger.Policy) (*ledger.VerifiedAnchor, error) { return ledger.VerifyAnchor(f.Data, p) })
 		if err != nil {
-			return nil, r.Alarm(fmt.Errorf("%s: %w", f.Path, err))
+			return nil, p.Alarm(fmt.Errorf("%s: %w", f.Path, err))
 		}
 		if a == nil {
 			continue // the witnesses have not seen it yet
 		}
 		anchors = append(anchors, CosignedAnchor{Size: a.Size, Cosigned: cosignedAt(a.Checkpoint.Note, policies[0].Witnesses)})
 	}
-	for _, c := range r.kept {
+	for _, c := range kept {
 		checkpoint, err := cosignedUnder(policies, func(p ledger.Policy) (*ledger.Checkpoint, error) { return ledger.VerifyCheckpoint(c.note, p) })
 		if err != nil {
-			return nil, r.Alarm(fmt.Errorf("%s: %w", c.path, err))
+			return nil, p.Alarm(fmt.Errorf("%s: %w", c.path, err))
 		}
 		if checkpoint == nil {
 			continue // as of an anchor: some witnesses are not enough

@@ -78,6 +78,37 @@ func (r *Reading) caseList(d digest.Content) ([]byte, error) {
 // whole; any other error is about reading. Several goroutines may ask.
 func (c *Case) CheckEvidence() error { return asMissing(c.packable(nil)) }
 
+// Issue returns what is on record of a case as an issue of a repository; nil if its
+// evidence says nothing of it. NotFound and DigestMismatch mean that the evidence is
+// not whole.
+func (d *Dossier) Issue(c *history.Case) (*evidence.RepositoryIssue, error) {
+	facts, err := d.r.issueOf(c)
+	return facts, asMissing(err)
+}
+
+func (r *Reading) issueOf(c *history.Case) (*evidence.RepositoryIssue, error) {
+	files, err := history.FilesOf(c, r.Piece)
+	if err != nil || files.Issue == nil {
+		return nil, err
+	}
+	data, err := r.Piece(files.Issue.Facts)
+	if err != nil {
+		return nil, err
+	}
+	var facts evidence.RepositoryIssue
+	if err = canon.UnmarshalCanonical(data, &facts); err == nil {
+		err = facts.Validate()
+	}
+	if err != nil {
+		return nil, refusal.Newf(refusal.Malformed, "what the evidence of case %s says of its repository: %w", c.ID, err)
+	}
+	// What it says of two tests is of those whose output is kept.
+	if facts.Before.Log != files.Issue.Before || facts.After != nil && (files.TestLog == nil || *files.TestLog != facts.After.Log) {
+		return nil, refusal.Newf(refusal.DigestMismatch, "case %s: the output of its tests is not that of which its evidence tells", c.ID)
+	}
+	return &facts, r.whole(facts.Before.Log)
+}
+
 // asMissing gives an error about evidence the two names that its readers know.
 func asMissing(err error) error {
 	// What is not as the record says is as good as missing. A disk that cannot

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
 	"tallystick/internal/record/sequencer"
 	"tallystick/internal/record/store"
@@ -107,17 +108,35 @@ func (r *Reading) VerifierKeys() []string {
 	return out
 }
 
-// Repair sets aside what a crash left after the last seal.
-func (p *Place) Repair(ctx context.Context) (*sequencer.Repaired, error) {
+// A Repaired says what was set aside, and how many lists of events were written
+// again.
+type Repaired struct {
+	sequencer.Repaired
+	Events int
+}
+
+// Repair sets aside what a crash left after the last seal, and writes lists of
+// events again that are gone, from the evidence.
+func (p *Place) Repair(ctx context.Context) (*Repaired, error) {
 	cfg, err := p.Config()
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, LockWait)
 	defer cancel()
-	r, err := sequencer.Repair(ctx, cfg)
+	repaired := &Repaired{}
+	set, err := sequencer.Repair(ctx, cfg)
+	switch nothing := err; {
+	case refusal.Is(err, refusal.NothingToRepair):
+		if repaired.Events, err = p.RestoreEvents(); err == nil && repaired.Events == 0 {
+			err = nothing
+		}
+	case err == nil:
+		repaired.Repaired = *set
+		repaired.Events, err = p.RestoreEvents()
+	}
 	if err != nil {
 		return nil, p.Alarm(err)
 	}
-	return r, nil
+	return repaired, nil
 }

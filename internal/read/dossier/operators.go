@@ -3,17 +3,13 @@ package dossier
 import (
 	"cmp"
 	"crypto/ed25519"
-	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
@@ -161,35 +157,14 @@ func (s SeenOperators) InOrder() []digest.ID {
 	return slices.SortedFunc(maps.Keys(s), func(a, b digest.ID) int { return cmp.Compare(s[a], s[b]) })
 }
 
-// OperatorHash is the salted hash of this workspace's operator. The salt is
-// secret and lies beside the key; audit/operators.yaml gives it to whoever may
-// know who is behind a hash.
+// OperatorHash is the salted hash of an operator in this ledger. The salt comes from
+// a signature of the operator's own key over the ledger's name, which is the same each
+// time (RFC 8032): one operator has one hash on every machine, and who does not have
+// the key cannot try names. audit/operators.yaml gives the salt to whoever may know
+// who is behind a hash.
 func (p *Place) OperatorHash(key *seal.Key, name string) (hash digest.ID, salt string, err error) {
-	path := filepath.Join(p.KeysDir(), "operator.salt")
-	if _, err := os.Lstat(path); err != nil {
-		var b [16]byte
-		rand.Read(b[:])
-		if p.Settings.Ledger != "" {
-			// Machines that come and go must give one operator one hash. Only who has
-			// the key can make this signature, and it is the same each time (RFC 8032).
-			id := digest.IDOf(ed25519.Sign(key.Ed25519(), []byte("tallystick-operator-salt\n"+p.Settings.Origin)))
-			copy(b[:], id[:])
-		}
-		if err := store.MakeDir(store.OS{}, p.KeysDir(), 0o700); err != nil {
-			return digest.ID{}, "", err
-		}
-		if err := store.CreateFile(store.OS{}, path, []byte(hex.EncodeToString(b[:])+"\n"), 0o600); err != nil {
-			return digest.ID{}, "", err
-		}
-	}
-	data, err := store.ReadFile(store.OS{}, path, 1024)
-	if err != nil {
-		return digest.ID{}, "", err
-	}
-	salt = strings.TrimSpace(string(data))
-	if raw, err := hex.DecodeString(salt); err != nil || len(raw) < 16 {
-		return digest.ID{}, "", refusal.Newf(refusal.Malformed, "%s: expected at least 32 hexadecimal digits", path)
-	}
+	id := digest.IDOf(ed25519.Sign(key.Ed25519(), []byte("tallystick-operator-salt\n"+p.Settings.Origin)))
+	salt = hex.EncodeToString(id[:16])
 	hash, err = evidence.OperatorHash(name, key.Public().String(), salt)
 	return hash, salt, err
 }

@@ -1,42 +1,31 @@
 package dossier
 
 import (
+	"crypto/ed25519"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/seal"
+	"tallystick/internal/record/store"
 	"tallystick/internal/run/bench"
 )
 
-// pinnedLedgers verifies bench/digests.yaml with the people of the ledger, and
-// lists the ledgers that it names. A file that two people did not sign pins
-// nothing, and it is no reason not to read the ledger: whatever decides verifies
-// the bench too, which such a file makes fail.
+// pinnedLedgers lists the ledgers that the signed pins name. A file that two people
+// did not sign pins nothing, and it is no reason not to read the ledger: whatever
+// decides verifies the bench too, which such a file makes fail.
 func (r *Reading) pinnedLedgers(v *ledger.Verified) ([]history.Ledger, error) {
-	r.pins = nil
-	if r.Shared != nil {
-		return nil, nil
+	var err error
+	if r.pins, _, err = r.signedPins(v); err != nil || r.pins == nil {
+		return nil, err
 	}
-	root, err := os.OpenRoot(r.Dir)
-	if err != nil {
-		return nil, refusal.Newf(refusal.Unreadable, "opening the workspace: %w", err)
-	}
-	defer root.Close()
-	now := r.Now()
-	if last := v.LastTime.Go(); now.Before(last) {
-		now = last
-	}
-	verified, err := bench.VerifyPins(root, bench.Options{Now: now, Signers: v.Signers})
-	if err != nil {
-		return nil, nil
-	}
-	pins := verified.Pins()
-	r.pins = &pins
 	var named []history.Ledger
-	for _, l := range pins.Origins {
+	for _, l := range r.pins.Origins {
 		one := history.Ledger{Origin: l.Origin}
 		if l.FirstEntry != nil {
 			one.First = *l.FirstEntry
@@ -46,23 +35,110 @@ func (r *Reading) pinnedLedgers(v *ledger.Verified) ([]history.Ledger, error) {
 	return named, nil
 }
 
-// witnessPolicies are what a cosigned checkpoint has to meet, all of them. The
-// first names the witnesses that decide: those that two people signed for, if
-// they did. The settings, which nobody signs, may only ask for more.
-func (r *Reading) witnessPolicies(logs []ledger.LogKey) ([]ledger.Policy, error) {
-	unsigned := ledger.Policy{Logs: logs, Quorum: r.Settings.Quorum}
+// signedPins verifies bench/digests.yaml with the people of the ledger. Without two
+// signatures there are none, and why says what is wrong with the file.
+func (p *Place) signedPins(v *ledger.Verified) (pins *bench.Pins, why error, err error) {
+	if p.Shared != nil {
+		return nil, nil, nil
+	}
+	root, err := os.OpenRoot(p.Dir)
+	if err != nil {
+		return nil, nil, refusal.Newf(refusal.Unreadable, "opening the workspace: %w", err)
+	}
+	defer root.Close()
+	now := p.Now()
+	if last := v.LastTime.Go(); now.Before(last) {
+		now = last
+	}
+	verified, why := bench.VerifyPins(root, bench.Options{Now: now, Signers: v.Signers})
+	if why != nil {
+		return nil, why, nil
+	}
+	signed := verified.Pins()
+	return &signed, nil, nil
+}
+
+// witnessPolicies are what a cosigned checkpoint has to meet, all of them. The first
+// names the witnesses that decide: those that two people signed for, and none if
+// they signed for none. The settings, which nobody signs, may only ask for more.
+func (p *Place) witnessPolicies(pins *bench.Pins, v *ledger.Verified) ([]ledger.Policy, error) {
+	signed := ledger.Policy{Logs: v.EveryKey()}
+	unsigned := ledger.Policy{Logs: v.EveryKey(), Quorum: p.Settings.Quorum}
 	var err error
-	if unsigned.Witnesses, err = r.Settings.WitnessVerifiers(); err != nil {
+	if unsigned.Witnesses, err = p.Settings.WitnessVerifiers(); err != nil {
 		return nil, err
 	}
-	if r.pins == nil || len(r.pins.Witnesses) == 0 {
-		return []ledger.Policy{unsigned}, nil
-	}
-	signed := ledger.Policy{Logs: logs}
-	if signed.Witnesses, signed.Quorum, err = r.pins.WitnessPolicy(); err != nil {
-		return nil, err
+	if pins != nil && len(pins.Witnesses) > 0 {
+		all, quorum, err := pins.WitnessPolicy()
+		if err != nil {
+			return nil, err
+		}
+		own := p.ownWitnesses(pins, v)
+		for i, w := range pins.Witnesses {
+			if own[w] == "" {
+				signed.Witnesses, signed.Quorum = append(signed.Witnesses, all[i]), quorum
+			}
+		}
 	}
 	return []ledger.Policy{signed, unsigned}, nil
+}
+
+// ownWitnesses says of pinned witnesses whose key they have, if that is one of the
+// people of the ledger or lies on this machine: they would cosign whatever they are
+// given, and do not count.
+func (p *Place) ownWitnesses(pins *bench.Pins, v *ledger.Verified) map[string]string {
+	own, found := p.ownKeys(v), make(map[string]string)
+	for _, w := range pins.Witnesses {
+		if key, err := seal.WitnessKey(w); err == nil && own[string(key)] != "" {
+			name, _, _ := strings.Cut(w, "+")
+			found[w] = fmt.Sprintf("the witness %s of %s does not count: its key is that of %s", name, bench.PinsFile, own[string(key)])
+		}
+	}
+	return found
+}
+
+// ownKeys says whose the keys are that the people of the ledger have, and those that
+// lie in the folders of this machine's keys.
+func (p *Place) ownKeys(v *ledger.Verified) map[string]string {
+	own := make(map[string]string)
+	for _, dir := range []string{p.KeysDir(), filepath.Dir(p.Getenv("TALLY_OPERATOR_KEY"))} {
+		files, err := os.ReadDir(dir)
+		if err != nil || dir == "." {
+			continue
+		}
+		for _, f := range files {
+			path := filepath.Join(dir, f.Name())
+			if pub := publicKeyIn(path); pub != nil {
+				own[string(pub)] = path
+			}
+		}
+	}
+	for _, k := range v.EveryKey() {
+		own[string(k.Key)] = "an operator of this ledger"
+	}
+	for _, e := range v.Signers.Entries() {
+		if pub, ok := e.Key.Ed25519(); ok {
+			own[string(pub)] = "the signer " + e.Principals
+		}
+	}
+	return own
+}
+
+// publicKeyIn is the key in a file of one, nil if it is none that can be read.
+func publicKeyIn(path string) ed25519.PublicKey {
+	data, err := store.ReadFile(store.OS{}, path, 1<<16)
+	if err != nil {
+		return nil
+	}
+	if key, err := seal.ParseKey(data); err == nil {
+		pub, _ := key.Public().Ed25519()
+		return pub
+	}
+	if key, err := seal.ParsePublicKey(data); err == nil {
+		pub, _ := key.Ed25519()
+		return pub
+	}
+	return nil
 }
 
 // cosignedUnder verifies something under each policy and returns it as the first

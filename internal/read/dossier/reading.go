@@ -96,9 +96,9 @@ func (p *Place) Read(ask Ask) (*Reading, error) {
 		r.advised = make(map[int64]Advice)
 	}
 	if ask.Git {
-		var err error
-		if r.git, err = p.newGitCheck(context.Background()); err != nil {
-			return nil, err
+		r.git = p.newGitCheck(context.Background())
+		for _, why := range r.git.missed() {
+			p.Note("git was not asked for anchors: %s", why)
 		}
 	}
 	r.reader = history.NewReader(history.Options{Want: ask.Want, Until: ask.until, Marks: ask.Again || ask.Prove, CaseList: r.caseList, Pinned: r.pinnedLedgers, Cosigned: r.cosigned})

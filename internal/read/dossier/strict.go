@@ -4,16 +4,21 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/mirror"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/sequencer"
 	"tallystick/internal/record/store"
+	"tallystick/internal/run/bench"
 )
 
 // A LedgerReport says what came of verifying a ledger with all that belongs to
@@ -28,6 +33,8 @@ type LedgerReport struct {
 	Problems []ledger.Problem `json:"problems"`
 	Origin   string           `json:"origin"`
 	Notes    []string         `json:"notes"`
+	// Store is the ledger's store held against the folder, if that was asked for.
+	Store *mirror.Comparison `json:"store,omitempty"`
 }
 
 // LedgerOptions say how to verify a ledger.
@@ -37,6 +44,23 @@ type LedgerOptions struct {
 	// Covers reports whether an entry lies in the window in which gaps are
 	// looked for.
 	Covers func(index int64, at evidence.Time) bool
+}
+
+// CompareStore compares the folder, as it is, with the store that the settings name.
+func (p *Place) CompareStore(ctx context.Context) (*mirror.Comparison, error) {
+	link, err := p.Link()
+	if err != nil {
+		return nil, err
+	}
+	m, err := link.Mirror()
+	if err != nil {
+		return nil, err
+	}
+	if m == nil {
+		return nil, refusal.Newf(refusal.Usage, "the ledger is in the folder %s; tally.yaml names no store to compare it with", p.LedgerDir()).
+			WithHint(`"tally ledger move s3://…" puts it into one`)
+	}
+	return m.Compare(ctx)
 }
 
 // Report verifies chain, tree, seals, anchors, tiles and memory. Problems beside
@@ -63,12 +87,11 @@ func (p *Place) report(ctx context.Context, o LedgerOptions, a *LedgerReport) er
 	if err != nil {
 		return err
 	}
-	git, err := p.newGitCheck(ctx)
-	if err != nil {
-		return err
-	}
+	git := p.newGitCheck(ctx)
 	var published []history.Anchor
-	seen := newWatch()
+	var due cadence
+	var beside besideLedger
+	events := eventSeals{}
 	v, err := place.Verify(ledger.Options{
 		Origin: p.Settings.Origin, TrustRoot: p.Settings.TrustRoot, Expect: expect, Decode: true, EverySeal: o.Strict,
 		Visit: func(r ledger.Record) error {
@@ -83,7 +106,9 @@ func (p *Place) report(ctx context.Context, o LedgerOptions, a *LedgerReport) er
 				return err
 			}
 			operators.Visit(r)
-			seen.visit(r)
+			due.visit(r)
+			beside.visit(r)
+			events.visit(r, o.Covers)
 			return complete.Visit(r)
 		},
 	})
@@ -103,6 +128,11 @@ func (p *Place) report(ctx context.Context, o LedgerOptions, a *LedgerReport) er
 		return err
 	}
 	a.Problems = append(a.Problems, problems...)
+	pins, unsigned, err := p.signedPins(v)
+	if err != nil {
+		return err
+	}
+	a.gitGaps(git, expectsGit(pins, published), o.Strict)
 	if !o.Strict {
 		return nil
 	}
@@ -111,11 +141,27 @@ func (p *Place) report(ctx context.Context, o LedgerOptions, a *LedgerReport) er
 		return err
 	}
 	a.Problems = append(append(a.Problems, tiles.Unexpected()...), gaps...)
-	changed, err := seen.changedEvents(p)
+	changed, err := events.problems(p)
 	if err != nil {
 		return err
 	}
-	a.Problems = append(append(a.Problems, changed...), seen.silent(p.Now(), o.Covers, v.Size)...)
+	a.Problems = append(append(a.Problems, changed...), beside.problems(unsigned)...)
+	kept, err := p.loadCheckpoints()
+	if err != nil {
+		return err
+	}
+	cosigned, err := p.cosignedAnchors(pins, v, anchors, kept)
+	if err != nil {
+		return err
+	}
+	var cadence *bench.AnchorPins
+	if pins != nil {
+		cadence = pins.Anchors
+		for _, why := range slices.Sorted(maps.Values(p.ownWitnesses(pins, v))) {
+			a.Notes = append(a.Notes, why)
+		}
+	}
+	a.Problems = append(a.Problems, due.problems(cadence, cosigned, p.Now(), v.Size, o.Covers)...)
 	wrong, err := vault.WrongCopies(maxEvidence)
 	if err != nil {
 		return err
@@ -127,17 +173,72 @@ func (p *Place) report(ctx context.Context, o LedgerOptions, a *LedgerReport) er
 	return p.lookAtOperators(v, operators, a)
 }
 
-// lookAtOperators says which operators nobody stands for. Who that is may be
-// secret, and people sign when they get to it, so neither is a gap; what was
-// signed and does not verify is one.
-func (p *Place) lookAtOperators(v *ledger.Verified, seen SeenOperators, a *LedgerReport) error {
-	if len(seen) == 0 {
+// gitGaps tells what git could not be asked for. That is a gap if there is a git that
+// could have been, or should be.
+func (a *LedgerReport) gitGaps(git *gitCheck, expected string, strict bool) {
+	why, gap := git.notAsked(expected)
+	if !gap && !strict {
+		return // who does not look for gaps may well do without git
+	}
+	for _, w := range why {
+		if gap && strict {
+			a.Problems = append(a.Problems, ledger.Problem{Index: -1, Kind: "git", Name: refusal.StrictGap, Detail: "git was not asked for anchors: " + w})
+			continue
+		}
+		a.Notes = append(a.Notes, "git was not asked for anchors: "+w)
+	}
+}
+
+// expectsGit says why the workspace should be in a git repository, "" if nothing
+// asks for it.
+func expectsGit(pins *bench.Pins, published []history.Anchor) string {
+	if pins != nil && pins.Anchors != nil && len(pins.Anchors.Remotes) > 0 {
+		return bench.PinsFile + " says that its anchors are pushed to " + pins.Anchors.Remotes[0]
+	}
+	for _, a := range published {
+		if a.Git {
+			return fmt.Sprintf("entry %d says that it was when an anchor was published on %s", a.Index, a.Date)
+		}
+	}
+	return ""
+}
+
+// A besideLedger remembers whether the pins must be there: a class counts as signed
+// only with them.
+type besideLedger struct {
+	signed string // an attempt of a class that two people signed
+	entry  int64
+}
+
+func (b *besideLedger) visit(r ledger.Record) {
+	if reg, ok := r.Body.(*evidence.AttemptRegistered); ok && !r.Envelope.Manual && !reg.Scratch && !strings.HasPrefix(reg.Class, bench.ShippedPrefix) {
+		b.signed, b.entry = reg.Attempt, r.Index
+	}
+}
+
+// problems says what is wrong with the pins: who takes them away, or changes them,
+// takes away what people signed about anchors and witnesses.
+func (b *besideLedger) problems(unsigned error) []ledger.Problem {
+	if unsigned == nil || b.signed == "" {
 		return nil
 	}
+	return []ledger.Problem{{Index: b.entry, Kind: "pins", Name: refusal.StrictGap,
+		Detail: fmt.Sprintf("attempt %s is of a signed class, and what %s says of anchors and witnesses is not believed: %v", b.signed, bench.PinsFile, unsigned)}}
+}
+
+// lookAtOperators says which operators no people stand for. Who that is may be
+// secret, so that there is no file, or that it does not name one of them, is not a
+// gap; a file that two people did not sign is not believed, and is one.
+func (p *Place) lookAtOperators(v *ledger.Verified, seen SeenOperators, a *LedgerReport) error {
 	f, _, err := p.VerifyOperators(v.Signers)
 	switch {
-	case refusal.Is(err, refusal.NotFound), refusal.Is(err, refusal.TwoPersonRule):
-		a.Notes = append(a.Notes, "nobody stands for the operators yet: "+err.Error())
+	case refusal.Is(err, refusal.NotFound):
+		if len(seen) > 0 {
+			a.Notes = append(a.Notes, "no file says who the operators are: "+err.Error())
+		}
+		return nil
+	case refusal.Is(err, refusal.TwoPersonRule):
+		a.Problems = append(a.Problems, ledger.Problem{Index: -1, Kind: "operators", Name: refusal.StrictGap, Detail: "two people do not stand for the operators, so the file is not believed: " + err.Error()})
 		return nil
 	case refusal.ExitCode(err) == refusal.ExitUnverified:
 		a.Problems = append(a.Problems, ledger.Problem{Index: -1, Kind: "operators", Name: refusal.Of(err).Name, Detail: err.Error()})

@@ -12,9 +12,11 @@ import (
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/bench"
 	"tallystick/internal/run/grade"
+	"tallystick/internal/run/vantage"
 )
 
 // An Input is what gates are evaluated on.
@@ -262,6 +264,10 @@ func (in *Input) evaluate(g bench.Gate, card *scorecard.Card, tags map[string][]
 		r.Reason = "no case has a score"
 		return r, nil
 	}
+	if n := unseen(g.Metric, cases); n != nil {
+		r.Reason = fmt.Sprintf("it cannot be seen of %s: %s", plain.Plural(n.Tasks, "task"), n.Reason)
+		return r, nil
+	}
 	value, reason, err := in.value(g.Metric, totals, cases)
 	if err != nil || reason != "" {
 		r.Reason = reason
@@ -314,6 +320,18 @@ func (in *Input) absent(tag string, tags map[string][]string) int {
 	return n
 }
 
+// unseen says of how many tasks a metric cannot all be seen, and why. What shows in
+// part meets no gate: the rest could be anything.
+func unseen(m bench.Metric, cases []*history.Case) *scorecard.NotSeen {
+	tasks := map[vantage.Vantage]int{}
+	for _, c := range cases {
+		if c.Index >= 0 {
+			tasks[vantage.Vantage(c.Context.Vantage)]++
+		}
+	}
+	return scorecard.Unseen(vantage.Metric, string(m), tasks, vantage.Partly)
+}
+
 // value computes one metric, or says why it cannot be.
 func (in *Input) value(m bench.Metric, t scorecard.Totals, cases []*history.Case) (value float64, reason string, err error) {
 	switch m {
@@ -337,11 +355,14 @@ func (in *Input) value(m bench.Metric, t scorecard.Totals, cases []*history.Case
 	case bench.P95LatencyMS:
 		return float64(t.P95LatencyMS), "", nil
 	case bench.PolicyViolations:
-		return float64(t.PolicyViolations), "", nil
+		return float64(t.PolicyViolations.N), "", nil
 	case bench.EvidenceCoverage:
 		return in.coverage(cases)
 	case bench.RollbackCorrectness:
-		return t.RollbackCorrectness, "", nil
+		if t.RollbackCorrectness == nil {
+			return 0, "it cannot be seen", nil
+		}
+		return *t.RollbackCorrectness, "", nil
 	}
 	return 0, fmt.Sprintf("this program does not know the metric %s", m), nil
 }

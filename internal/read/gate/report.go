@@ -178,6 +178,6 @@ func quoted(s string, limit int) string { return `"` + cut(s, limit) + `"` }
 // number prints a metric as people read it: at most six decimals, no trailing
 // zeros.
 func number(v float64) string {
-	s := strconv.FormatFloat(v, 'f', 6, 64)
+	s := plain.Score(v, 6)
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
 }

@@ -9,6 +9,7 @@ import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/plain"
 	"tallystick/internal/record/seal"
 )
 
@@ -50,7 +51,7 @@ func gradeText(g evidence.Grade) string {
 	if g.Passed {
 		word = "passed"
 	}
-	return fmt.Sprintf("%.2f %s", g.Score, word)
+	return fmt.Sprintf("%s %s", plain.Score(g.Score, 2), word)
 }
 
 // lower is the worse of two grades in each of their parts.

@@ -117,19 +117,6 @@ type Tape struct {
 	evidence.CassetteRecorded
 }
 
-// Recorded reports whether a recording of the class with that digest was made
-// from live models and kept, before the entry. The last word about a digest
-// counts.
-func (h *History) Recorded(class string, d digest.Content, before int64) bool {
-	recorded := false
-	for i := range h.Tapes {
-		if t := &h.Tapes[i]; t.Digest == d && t.Class == class && t.Index < before {
-			recorded = t.Kept && t.Provenance == "recorded"
-		}
-	}
-	return recorded
-}
-
 // An Attempt is one attempt with what the ledger says about it.
 type Attempt struct {
 	ID       string

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/run/vantage"
 )
 
 // A Qualification is something that a reader must know beside a number: how it
@@ -25,6 +26,7 @@ const (
 	QualStopped      = "stopped_early"
 	QualUnfinished   = "unfinished"
 	QualMounts       = "mounts_not_digested"
+	QualHostRoot     = "host_root"
 	QualNormalisers  = "target_normalisers"
 	QualReplies      = "replies_cached"
 	QualReplayed     = "replayed"
@@ -94,6 +96,7 @@ func Qualify(attempts ...*Attempt) []Qualification {
 		{QualStopped, "stops early: the answer to its registered question is the result, and the solve rate is a biased estimate", "%d attempts stop early: the answer to the registered question is the result, and the solve rate is a biased estimate"},
 		{QualUnfinished, "unfinished: the attempt did not come to its end", "%d attempts did not come to their end"},
 		{QualMounts, "mounts not digested: nobody knows what the agent found there", "%d attempts have mounts that were not digested: nobody knows what the agent found there"},
+		{QualHostRoot, "host root: the agent or its tests ran on a machine's own programs, which no digest names, so the attempt counts for bronze at most", "%d attempts ran on a machine's own programs, which no digest names, so they count for bronze at most"},
 		{QualNormalisers, "normalisers of the target: nobody signed for what they leave out of requests, so the attempt never counts for promotion", "%d attempts used normalisers of their target, which nobody signed for: they never count for promotion"},
 	} {
 		switch n := whole[l.name]; {
@@ -138,7 +141,7 @@ func (a *Attempt) labels() []string {
 	for _, l := range []struct {
 		is   bool
 		name string
-	}{{a.Level == Scratch, QualScratch}, {a.Plan.Filtered, QualFiltered}, {a.Plan.Reduce != "", QualReduced}, {a.Plan.StopEarly != nil, QualStopped}, {a.Finished == nil, QualUnfinished}, {len(a.Plan.Undigested()) > 0, QualMounts}, {len(a.Plan.TargetNormalisers()) > 0, QualNormalisers}} {
+	}{{a.Level == Scratch, QualScratch}, {a.Plan.Filtered, QualFiltered}, {a.Plan.Reduce != "", QualReduced}, {a.Plan.StopEarly != nil, QualStopped}, {a.Finished == nil, QualUnfinished}, {len(a.Plan.Undigested()) > 0, QualMounts}, {a.Level != Scratch && a.Plan.OnHost(), QualHostRoot}, {len(a.Plan.TargetNormalisers()) > 0, QualNormalisers}} {
 		if l.is {
 			names = append(names, l.name)
 		}
@@ -181,7 +184,7 @@ func (a *Attempt) QualificationsOf(c *Case) []string {
 // authored; "" if a model gave them. An agent behind a URL does not see those of
 // the case.
 func (c *Case) Provenance() string {
-	if c.Index < 0 || c.Context.Vantage == answersOnly {
+	if c.Index < 0 || c.Sees(vantage.ModelCalls).Sight == vantage.Not {
 		return ""
 	}
 	return c.Context.Provenance
@@ -189,10 +192,16 @@ func (c *Case) Provenance() string {
 
 // CostKnown reports whether the cost of the task is known: an agent behind a URL
 // shows its answers and not what they cost. What was not run cost nothing.
-func (c *Case) CostKnown() bool { return c.Index < 0 || c.Context.Vantage != answersOnly }
+func (c *Case) CostKnown() bool { return c.Sees(vantage.Cost).Sight == vantage.Seen }
 
-// answersOnly is the vantage of a record whose agent was seen by its answers.
-const answersOnly = "answers"
+// Sees says how much of a matter the vantage of the record shows. Of what was not
+// run everything is seen: nothing happened.
+func (c *Case) Sees(m vantage.Matter) vantage.View {
+	if c.Index < 0 {
+		return vantage.View{Sight: vantage.Seen}
+	}
+	return vantage.Of(c.Context.Vantage).Sees(m)
+}
 
 // asksOnlyForVectors reports whether the models that grade a live attempt give vectors
 // and no verdicts, which nobody draws from a cache: each is asked for and is in the

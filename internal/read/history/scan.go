@@ -91,6 +91,15 @@ func (s *scanner) started(rec ledger.Record) (startedFields, error) {
 	f.attempt = p.text()
 	p.lit(`,"case_id":`)
 	f.caseID = p.text()
+	if p.try(`,"events":{"count":`) {
+		var d digest.Content
+		if p.count() < 1 {
+			p.bad = true
+		}
+		p.lit(`,"digest":`)
+		p.content(&d)
+		p.lit("}")
+	}
 	p.lit(`,"execution":`)
 	execution := p.count()
 	p.lit(`,"repeat":`)

@@ -145,11 +145,13 @@ func TestScanIsNeverMoreLenientThanTheDecoder(t *testing.T) {
 
 func TestScanOfAStartAgreesWithTheDecoder(t *testing.T) {
 	for _, worker := range []string{"", "SHA256:w"} {
-		body, err := canon.Marshal(&evidence.CaseStarted{Attempt: "a", CaseID: "c", Repeat: 2, Execution: 13, Worker: worker})
-		if err != nil {
-			t.Fatal(err)
+		for _, list := range []*evidence.EventList{nil, {Count: 12, Digest: digest.ContentOf(nil)}} {
+			body, err := canon.Marshal(&evidence.CaseStarted{Attempt: "a", CaseID: "c", Repeat: 2, Execution: 13, Worker: worker, Events: list})
+			if err != nil {
+				t.Fatal(err)
+			}
+			scanStart(t, body)
 		}
-		scanStart(t, body)
 	}
 }
 

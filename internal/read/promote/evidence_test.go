@@ -16,7 +16,7 @@ import (
 func TestOnlyWhatTheLedgerSawRecordedCounts(t *testing.T) {
 	tapes := func(k *book, edit func(*evidence.CassetteRecorded)) {
 		for _, c := range k.bench.Cases() {
-			r := &evidence.CassetteRecorded{Class: class, CaseID: c.Case().CaseID, Digest: *c.Case().CassetteDigest, Provenance: "recorded", Kept: true}
+			r := tapeOf(class, c.Case().CaseID, *c.Case().CassetteDigest, modelServer)
 			if edit != nil {
 				edit(r)
 			}
@@ -25,7 +25,7 @@ func TestOnlyWhatTheLedgerSawRecordedCounts(t *testing.T) {
 	}
 	byHand := func(k *book) {
 		for _, c := range k.bench.Cases() {
-			k.byHand(evidence.CassetteRecordedKind, &evidence.CassetteRecorded{Class: class, CaseID: c.Case().CaseID, Digest: *c.Case().CassetteDigest, Provenance: "recorded", Kept: true})
+			k.byHand(evidence.CassetteRecordedKind, tapeOf(class, c.Case().CaseID, *c.Case().CassetteDigest, modelServer))
 		}
 	}
 	for _, tt := range []struct {
@@ -139,10 +139,11 @@ func TestAHostImageNeverCounts(t *testing.T) {
 		tier bench.Tier
 		why  string
 	}{
-		bench.BuiltImage: {bench.Silver, ""},
-		bench.OCIImage:   {bench.Silver, ""},
-		bench.HostImage:  {None, "scored in a snapshot of a machine's own Python"},
-		"":               {None, "scored in an image of which the pins do not say how it was made"},
+		bench.BuiltImage:    {bench.Silver, ""},
+		bench.OCIImage:      {bench.Silver, ""},
+		bench.CompiledImage: {None, "scored in an image whose digest the pinned recipe does not give"},
+		bench.HostImage:     {None, "scored in a snapshot of a machine's own Python"},
+		"":                  {None, "scored in an image of which the pins do not say how it was made"},
 	} {
 		t.Run("image "+kind, func(t *testing.T) {
 			t.Parallel()
@@ -156,6 +157,16 @@ func TestAHostImageNeverCounts(t *testing.T) {
 			}
 		})
 	}
+	// Two people signed that an image is built. It is if the recipe gives its digest.
+	t.Run("called built", func(t *testing.T) {
+		c := standard()
+		c.python, c.kind, c.image = true, bench.BuiltImage, digest.ContentOf([]byte("a snapshot"))
+		k := newBook(t, c.verified(t))
+		k.reproduce(k.runs(run{score: func(_ int, s *evidence.CaseScored) { s.ImageDigest = &c.image }}), "oscar", nil)
+		if rec := k.recommend(); rec.RecommendedTier != string(None) || !strings.Contains(strings.Join(rec.Notes, "\n"), "the pinned recipe does not give") {
+			t.Errorf("recommended %s: %q", rec.RecommendedTier, rec.Rationale)
+		}
+	})
 	// A case's own way of grading does not bring an image of its own.
 	k := newBook(t, standard().verified(t))
 	k.reproduce(k.runs(run{score: func(i int, s *evidence.CaseScored) {

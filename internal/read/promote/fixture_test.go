@@ -2,6 +2,7 @@ package promote
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -23,6 +24,7 @@ import (
 	"tallystick/internal/record/sequencer"
 	"tallystick/internal/record/store"
 	"tallystick/internal/run/bench"
+	"tallystick/internal/run/sandbox/image"
 )
 
 // now is when every recommendation is asked for, and day one day.
@@ -77,6 +79,7 @@ limits: {wall_clock_seconds: 300, memory_bytes: 1073741824, turns: 20, tokens: 1
 governance: restricted
 isolation: {classes: [gvisor, microvm], scope: case, allow_weaker: false}
 origins: ["example.com/evals"]
+model_endpoints: [{scheme: https, host: api.example.com, port: 443}]
 judged_scores_count: false
 `
 
@@ -86,14 +89,24 @@ type corpus struct {
 	registration string
 	provenance   string // of the cassettes; "" for none
 	validated    time.Time
-	twin         bool   // the last case is a copy of the one before
-	lines        int    // of a dataset
-	python       bool   // the rubric is Python, in the pinned image
-	kind         string // how the pins say that the image was made
+	twin         bool           // the last case is a copy of the one before
+	lines        int            // of a dataset
+	python       bool           // the rubric is Python, in the pinned image
+	kind         string         // how the pins say that the image was made
+	image        digest.Content // zero is pythonImage
 }
 
-// pythonImage is the image of a Python rubric.
-var pythonImage = digest.ContentOf([]byte("a Python image"))
+// pythonImage is the image of a Python rubric: what the recipe of this program gives.
+var pythonImage = func() digest.Content {
+	d, err := digest.ParseContent("blake3:58f274de7bccfd0fd435383bce2452c31a28368bfead58b46053796ed42773f7")
+	if err != nil || !image.IsBuilt(d.String()) {
+		panic("the recipe gives another image")
+	}
+	return d
+}()
+
+// agentImage is what agents run from.
+var agentImage = digest.ContentOf([]byte("an agent's image"))
 
 func standard() corpus {
 	return corpus{cases: 12, registration: registration, provenance: "recorded", validated: now.Add(-10 * day)}
@@ -198,7 +211,7 @@ func (c corpus) make(t testing.TB) *bench.Verified {
 	write("bench/fix/manifest.yaml.sig", slices.Concat(sign("alice", seal.NamespaceBench, message), sign("bob", seal.NamespaceBench, message)))
 	pins := &bench.Pins{Version: 1, Classes: []string{class}}
 	if c.python {
-		must(pins.Pin(root, "", pythonImage.String(), c.kind))
+		must(pins.Pin(root, "", cmp.Or(c.image, pythonImage).String(), c.kind))
 	}
 	message, err = pins.Message()
 	must(err)
@@ -222,10 +235,12 @@ type book struct {
 	missing map[digest.Content]bool  // evidence that is gone
 	anchors []dossier.CosignedAnchor // in place of those on disk, if set
 	noAnch  bool
+	outside []evidence.Outside // who has seen the history; nil means that a witness has seen what is anchored
 	asked   time.Time
 
 	ends    map[string][2]digest.ID // heads of registration and end, by attempt
 	again   int                     // second runs so far
+	last    run                     // that was run
 	noTapes bool                    // the ledger has no entries of the recordings
 }
 
@@ -279,8 +294,9 @@ type run struct {
 	score    func(i int, s *evidence.CaseScored)
 	skip     func(i int) bool
 	starts   func(i int) int
-	worker   func(i int) string // whose machine case.started names
-	open     bool               // never finished
+	worker   func(i int) string  // whose machine case.started names
+	open     bool                // never finished
+	from     []evidence.Endpoint // of the replies of each case, if it is live
 }
 
 func fails(s *evidence.CaseScored) {
@@ -299,12 +315,13 @@ func (k *book) runs(r run) string {
 	if r.key == "" {
 		r.key = "olga"
 	}
+	k.last = r
 	k.number++
 	reg := &evidence.AttemptRegistered{
 		SchemaVersion: 1, Attempt: fmt.Sprintf("%s.%s.%d", class, r.target, k.number), Origin: origin, Class: class, Target: r.target,
 		Number: k.number, Mode: "replay", Operator: digest.IDOf([]byte(r.key)),
 		Plan: evidence.Plan{BenchDigest: k.bench.Digest(), RegistrationDigest: k.bench.RegistrationDigest(), RubricDigest: k.bench.Manifest().Rubric,
-			TargetDigest: digest.ContentOf([]byte(r.target + r.version)), Repeat: 1},
+			TargetDigest: digest.ContentOf([]byte(r.target + r.version)), Repeat: 1, AgentRoot: &evidence.Root{Kind: evidence.ImageRoot, Digest: &agentImage}},
 	}
 	for _, c := range k.bench.Cases() {
 		p := evidence.PlannedCase{ID: c.Case().CaseID, Digest: c.Digest(), Cassette: c.Case().CassetteDigest}
@@ -342,6 +359,9 @@ func (k *book) runs(r run) string {
 		s.Execution = starts
 		if r.score != nil {
 			r.score(i, s)
+		}
+		if r.from != nil {
+			k.add(evidence.CassetteRecordedKind, tapeOf(class, c.ID, digest.ContentOf([]byte(reg.Attempt+"recording"+c.ID)), r.from...))
 		}
 		k.add(evidence.CaseScoredKind, s)
 	}
@@ -406,13 +426,46 @@ func (k *book) sign(key string, record evidence.Body) string {
 	return string(sig)
 }
 
+// modelServer is the endpoint that the registration lists.
+var modelServer = evidence.Endpoint{Scheme: "https", Host: "api.example.com", Port: 443, Path: "/v1", Roots: evidence.ShippedRoots,
+	Leaf: digest.IDOf([]byte("leaf")).String(), Chain: digest.IDOf([]byte("chain")).String()}
+
+// tapeOf is the entry of a recording with one reply from each of the endpoints.
+func tapeOf(class, caseID string, d digest.Content, from ...evidence.Endpoint) *evidence.CassetteRecorded {
+	n := len(from)
+	r := &evidence.CassetteRecorded{Class: class, CaseID: caseID, Digest: d, Provenance: "recorded", Kept: true, Calls: n, ModelCalls: &n}
+	for _, e := range from {
+		r.Endpoints = evidence.AddEndpoints(r.Endpoints, []evidence.EndpointUse{{Endpoint: e, Models: []string{"gpt-4o"}, Replies: 1}})
+	}
+	return r
+}
+
+// relive is a live attempt by another runner at what was run last.
+func (k *book) relive(key string, edit func(*run), from ...evidence.Endpoint) string {
+	k.Helper()
+	r := run{target: k.last.target, version: k.last.version, key: key, from: from}
+	r.register = func(a *evidence.AttemptRegistered) {
+		a.Mode = "live"
+		for i := range a.Plan.Cases {
+			a.Plan.Cases[i].Cassette = nil
+		}
+	}
+	if len(from) == 0 {
+		r.from = []evidence.Endpoint{modelServer}
+	}
+	if edit != nil {
+		edit(&r)
+	}
+	return k.runs(r)
+}
+
 // TapesOf are the recordings of a bench as if they had been made before the
 // ledger's first attempt. TestOnlyWhatTheLedgerSawRecordedCounts has real ones.
 func TapesOf(b *bench.Verified) []history.Tape {
 	var tapes []history.Tape
 	for _, c := range b.Cases() {
 		if d := c.Case().CassetteDigest; d != nil {
-			tapes = append(tapes, history.Tape{CassetteRecorded: evidence.CassetteRecorded{Class: b.Class(), CaseID: c.Case().CaseID, Digest: *d, Provenance: "recorded", Kept: true}})
+			tapes = append(tapes, history.Tape{CassetteRecorded: *tapeOf(b.Class(), c.Case().CaseID, *d, modelServer)})
 		}
 	}
 	return tapes
@@ -436,6 +489,15 @@ func evidenceThat(missing func(*history.Case) error) func(*history.Attempt) (*do
 }
 
 func (k *book) recommendAsIs() *Recommendation {
+	k.Helper()
+	rec, err := Recommend(k.input())
+	k.must(err)
+	k.must(rec.Recommendation.Validate())
+	return rec
+}
+
+// input closes the ledger and reads it as whoever asks does.
+func (k *book) input() Input {
 	k.Helper()
 	k.must(k.l.Close())
 	files, err := sequencer.LoadAnchors(store.OS{}, k.cfg.Anchors)
@@ -461,8 +523,10 @@ func (k *book) recommendAsIs() *Recommendation {
 	if !k.noTapes {
 		in.History.Tapes = append(in.History.Tapes, TapesOf(k.bench)...)
 	}
-	rec, err := Recommend(in)
-	k.must(err)
-	k.must(rec.Recommendation.Validate())
-	return rec
+	if in.Outside = k.outside; in.Outside == nil && len(in.Anchors) > 0 {
+		for _, a := range in.Anchors {
+			in.Outside = append(in.Outside, evidence.Outside{Kind: evidence.OutsideWitness, By: "witness.example", Size: a.Size})
+		}
+	}
+	return in
 }

@@ -373,7 +373,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 			write: func(k *book) {
 				again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.AgentIsolation, s.Vantage = "remote", "answers" })})
 			},
-			unmet: oneLess,
+			unmet: slices.Concat(oneLess, []string{"policy_violations of 1 task cannot be seen: the agent runs elsewhere and shows its answers only"}),
 			notes: []string{"1 case counts as failed, agent_isolation is remote: case-01"},
 		},
 		{

@@ -8,6 +8,7 @@ import (
 
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
+	"tallystick/internal/record/evidence"
 	"tallystick/internal/run/bench"
 )
 
@@ -31,6 +32,8 @@ type Input struct {
 	// Anchors are the published tree heads that the ledger was verified
 	// against.
 	Anchors []dossier.CosignedAnchor
+	// Outside is who else than the operator's machine has seen the history.
+	Outside []evidence.Outside
 	// Evidence reads all evidence of an attempt. It is asked for those under review;
 	// an error is a disk that cannot be read, and ends the question.
 	Evidence func(*history.Attempt) (*dossier.Whole, error)

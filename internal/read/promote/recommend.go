@@ -9,16 +9,18 @@ import (
 	"time"
 
 	"tallystick/internal/read/history"
+	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/run/bench"
 	"tallystick/internal/run/grade"
+	"tallystick/internal/run/vantage"
 )
 
 // Rules is the version of the rule book, docs/formats/promotion.md. Each change
 // of what is recommended, or of the words it is given in, is a new one: a
 // recommendation is counted again only by the rules that it was made by.
-const Rules = 3
+const Rules = 4
 
 // None is what is recommended when the evidence does not carry the lowest tier.
 const None bench.Tier = "none"
@@ -67,7 +69,7 @@ func Recommend(in Input) (*Recommendation, error) {
 	}
 	samples := r.samples()
 	rec := &Recommendation{
-		Recommendation: evidence.Recommendation{Class: in.Bench.Class(), CurrentTier: string(r.reg.CurrentTier), RequiresHumanApproval: true, Rules: Rules, WindowDays: r.days},
+		Recommendation: evidence.Recommendation{Class: in.Bench.Class(), CurrentTier: string(r.reg.CurrentTier), RequiresHumanApproval: true, Rules: Rules, WindowDays: r.days, Outside: in.Outside},
 		BenchDigest:    in.Bench.Digest(), Target: r.target, Since: evidence.At(r.begin), Cases: len(samples), Attempts: []string{}, Unmet: []string{}, Notes: []string{},
 	}
 	if r.digest != (digest.Content{}) {
@@ -78,7 +80,7 @@ func Recommend(in Input) (*Recommendation, error) {
 	}
 	r.measure(rec, samples)
 	r.highestTier(rec, samples)
-	rec.Notes = append(rec.Notes, r.windowNote())
+	rec.Notes = append(rec.Notes, r.windowNote(), r.outsideNote())
 	rec.Notes = append(rec.Notes, r.notes(asked(rec), samples)...)
 	rec.Evidence = r.entries(samples)
 	if rec.Rationale = slices.Concat(rec.Unmet, rec.Notes); len(rec.Unmet) == 0 {
@@ -118,6 +120,9 @@ func (r *review) unmet(rec *Recommendation, tier bench.Tier) []string {
 	if n, ids := r.violated(); n > 0 {
 		add("policy_violations=%d, in %s", n, names(ids))
 	}
+	if n := r.unwatched(); n != nil {
+		add("policy_violations of %s cannot be seen: %s", counted(n.Tasks, "task", "tasks"), n.Reason)
+	}
 	if mixed := r.mixed(); mixed != "" {
 		add("isolation_class mismatch in evidence window: %s", mixed)
 	}
@@ -135,6 +140,12 @@ func (r *review) unmet(rec *Recommendation, tier bench.Tier) []string {
 	unmet = append(unmet, r.anchorProblems()...)
 	if tier != bench.Bronze {
 		unmet = append(unmet, r.reproductionProblems()...)
+		unmet = append(unmet, r.rootProblems()...)
+		unmet = append(unmet, r.endpointProblems()...)
+	}
+	if rank(tier) > rank(bench.Silver) {
+		unmet = append(unmet, r.outsideProblems(tier)...)
+		unmet = append(unmet, r.liveProblems(tier)...)
 	}
 	return unmet
 }
@@ -168,6 +179,20 @@ func (r *review) violated() (count int, ids []string) {
 	}
 	slices.Sort(ids)
 	return count, slices.Compact(ids)
+}
+
+// unwatched says of how many tasks under review violations cannot all be seen: none
+// that was seen is not none.
+func (r *review) unwatched() *scorecard.NotSeen {
+	tasks := map[vantage.Vantage]int{}
+	for _, a := range r.attempts {
+		for c := range a.Cases() {
+			if c.Index >= 0 {
+				tasks[vantage.Vantage(c.Context.Vantage)]++
+			}
+		}
+	}
+	return scorecard.Unseen(vantage.Metric, string(bench.PolicyViolations), tasks, vantage.Partly)
 }
 
 // mixed counts the sandbox classes under review if there is more than one.
@@ -221,6 +246,84 @@ func (r *review) anchorProblems() []string {
 		}
 	}
 	return problems
+}
+
+// unseen is what is said of a history that only its operator's machine knows. Who
+// keeps it alone can leave out what went wrong and begin again from before.
+const unseen = "no one outside this machine has seen this history"
+
+// outsideProblems asks that somebody else remembers what is under review.
+func (r *review) outsideProblems(tier bench.Tier) []string {
+	seen := r.seenOutside()
+	if seen.Size == 0 {
+		return []string{fmt.Sprintf("%s: %s needs a witness, or an anchor that git has from a remote, that two people signed for in %s", unseen, tier, bench.PinsFile)}
+	}
+	var problems []string
+	for _, a := range r.attempts {
+		if a.Finished != nil && a.Finished.Index >= seen.Size {
+			problems = append(problems, fmt.Sprintf("attempt %s: no one outside this machine has seen entry %d; %s %s has seen %d entries", a.ID, a.Finished.Index, seen.Kind, seen.By, seen.Size))
+		}
+	}
+	return problems
+}
+
+// seenOutside is who has seen the most.
+func (r *review) seenOutside() evidence.Outside {
+	var most evidence.Outside
+	for _, o := range r.in.Outside {
+		if o.Size > most.Size {
+			most = o
+		}
+	}
+	return most
+}
+
+// outsideNote tells who else has seen the history.
+func (r *review) outsideNote() string {
+	switch seen := r.seenOutside(); {
+	case seen.Size == 0:
+		return unseen
+	case seen.Kind == evidence.OutsideGit:
+		return fmt.Sprintf("as this clone has it, %d entries of the history are in git at %s: look there before you approve", seen.Size, seen.By)
+	default:
+		return fmt.Sprintf("witness %s has seen %d entries of the history", seen.By, seen.Size)
+	}
+}
+
+// rootProblems asks that what ran, and what tested it, found a root file system that
+// a digest names. The programs of a machine are in no digest: whoever puts others in
+// their place changes every result and no record.
+func (r *review) rootProblems() []string {
+	var agents, tests, problems []string
+	for _, a := range r.attempts {
+		if runsCommand(a.Attempt) && !a.Plan.AgentRoot.IsImage() {
+			agents = append(agents, a.ID)
+		}
+		if a.Plan.TestRoot != nil && !a.Plan.TestRoot.IsImage() {
+			tests = append(tests, a.ID)
+		}
+	}
+	if len(agents) > 0 {
+		problems = append(problems, "agent_root is host or not recorded: the agent ran on a machine's own programs, which no digest names; name an image by its digest in the target (docs/agents.md) and run it again: "+names(agents))
+	}
+	if len(tests) > 0 {
+		problems = append(problems, "test_root is host: the tests of cases ran on a machine's own programs, which no digest names; name an image by its digest as test_image in tally.yaml and run it again: "+names(tests))
+	}
+	return problems
+}
+
+// runsCommand reports whether the agent of an attempt is a program of its own that
+// was run here.
+func runsCommand(a *history.Attempt) bool {
+	if a.Plan.AgentRoot != nil {
+		return true
+	}
+	for c := range a.Cases() {
+		if c.Index >= 0 && (c.Context.Vantage == "gateway" || c.Context.AgentIsolation != "" && c.Context.AgentIsolation != "remote") {
+			return true
+		}
+	}
+	return false
 }
 
 // regressed lists the cases that the newest finished attempt under review did

@@ -79,7 +79,31 @@ func TestWhatIsRecommended(t *testing.T) {
 			k.reproduce(id, "oscar", nil)
 		}, bench.Bronze, nil},
 		{"the built-in agent needs no sandbox", registration, func(k *book) {
-			k.reproduce(k.runs(run{score: func(_ int, s *evidence.CaseScored) { s.AgentIsolation, s.Vantage = "", "inside" }}), "oscar", nil)
+			k.reproduce(k.runs(run{register: rooted(nil), score: func(_ int, s *evidence.CaseScored) { s.AgentIsolation, s.Vantage = "", "inside" }}), "oscar", nil)
+		}, bench.Silver, nil},
+		{"a command on a machine's own programs is worth bronze", registration, func(k *book) {
+			k.reproduce(k.runs(run{register: rooted(&evidence.Root{Kind: evidence.HostRoot, Digest: &agentImage})}), "oscar", nil)
+		}, bench.Bronze, nil},
+		{"one of which nothing is recorded too", registration, func(k *book) {
+			k.reproduce(k.runs(run{register: rooted(nil)}), "oscar", nil)
+		}, bench.Bronze, nil},
+		{"and one whose record does not tell its isolation", registration, func(k *book) {
+			k.reproduce(k.runs(run{register: rooted(nil), score: func(i int, s *evidence.CaseScored) {
+				if i > 0 {
+					s.AgentIsolation, s.Vantage = "", "inside"
+				}
+			}}), "oscar", nil)
+		}, bench.Bronze, nil},
+		{"an image without a digest is not one", registration, func(k *book) {
+			k.reproduce(k.runs(run{register: rooted(&evidence.Root{Kind: evidence.HostRoot})}), "oscar", nil)
+		}, bench.Bronze, nil},
+		{"tests on a machine's own programs are worth bronze", registration, func(k *book) {
+			k.reproduce(k.runs(run{register: func(r *evidence.AttemptRegistered) { r.Plan.TestRoot = &evidence.Root{Kind: evidence.HostRoot} }}), "oscar", nil)
+		}, bench.Bronze, nil},
+		{"tests in an image", registration, func(k *book) {
+			k.reproduce(k.runs(run{register: func(r *evidence.AttemptRegistered) {
+				r.Plan.TestRoot = &evidence.Root{Kind: evidence.ImageRoot, Digest: &agentImage}
+			}}), "oscar", nil)
 		}, bench.Silver, nil},
 		{"judged by the model that the registration pins", judging, func(k *book) {
 			k.reproduce(k.runs(run{score: judgedByModel, register: func(r *evidence.AttemptRegistered) { r.Plan.JudgeDigest = &pinnedJudge }}), "oscar", nil)
@@ -135,6 +159,9 @@ func TestWhatIsRecommended(t *testing.T) {
 			c.registration = tt.registration
 			k := newBook(t, c.verified(t))
 			tt.write(k)
+			if strings.Contains(tt.registration, "gold: {") {
+				k.relive("oscar", nil)
+			}
 			rec := k.recommend()
 			if rec.RecommendedTier != string(tt.want) {
 				t.Errorf("recommended %s, want %s: %q", rec.RecommendedTier, tt.want, rec.Rationale)
@@ -185,6 +212,9 @@ func TestThePresentTierIsNotAnArgument(t *testing.T) {
 				c.registration = edited(tt.registration, "current_tier: bronze", "current_tier: "+string(tier))
 				k := newBook(t, c.verified(t))
 				tt.write(k)
+				if tt.want == bench.Platinum {
+					k.relive("oscar", nil)
+				}
 				rec := k.recommend()
 				if rec.RecommendedTier != string(tt.want) || rec.CurrentTier != string(tier) || len(rec.Tiers) != 4 || rec.Met != (tt.want == bench.Platinum) {
 					t.Errorf("recommended %s, want %s: %q", rec.RecommendedTier, tt.want, rec.Rationale)
@@ -282,7 +312,7 @@ func TestApplyRefusesWhateverItIsAsked(t *testing.T) {
 func TestPromoteCannotWriteOrRun(t *testing.T) {
 	allowed := []string{"cmp", "errors", "fmt", "maps", "path", "slices", "strings", "time", "tallystick/internal/record/format",
 		"tallystick/internal/run/bench", "tallystick/internal/record/digest", "tallystick/internal/record/evidence", "tallystick/internal/run/grade",
-		"tallystick/internal/record/refusal", "tallystick/internal/read/dossier", "tallystick/internal/read/history", "tallystick/internal/read/scorecard", "tallystick/internal/record/seal"}
+		"tallystick/internal/record/refusal", "tallystick/internal/read/dossier", "tallystick/internal/read/history", "tallystick/internal/read/scorecard", "tallystick/internal/record/seal", "tallystick/internal/run/vantage"}
 	files, err := os.ReadDir(".")
 	if err != nil {
 		t.Fatal(err)
@@ -322,4 +352,27 @@ func TestPromoteCannotWriteOrRun(t *testing.T) {
 	if seen < 10 {
 		t.Errorf("looked at %d imports only", seen)
 	}
+}
+
+// TestTheRationaleSaysWhatARootLacks, and what to do.
+func TestTheRationaleSaysWhatARootLacks(t *testing.T) {
+	k := newBook(t, standard().verified(t))
+	host := &evidence.Root{Kind: evidence.HostRoot}
+	id := k.runs(run{register: func(r *evidence.AttemptRegistered) { r.Plan.AgentRoot, r.Plan.TestRoot = host, host }})
+	k.reproduce(id, "oscar", nil)
+	rec := k.recommend()
+	said := strings.Join(rec.Unmet, "\n")
+	for _, want := range []string{"agent_root is host", "image by its digest in the target", "test_root is host", "test_image in tally.yaml", id} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the rationale does not say %q: %s", want, said)
+		}
+	}
+	if rec.RecommendedTier != string(bench.Bronze) || rec.NextTier != bench.Silver {
+		t.Errorf("recommended %s, next %s", rec.RecommendedTier, rec.NextTier)
+	}
+}
+
+// rooted registers an attempt with another root file system of the agent.
+func rooted(root *evidence.Root) func(*evidence.AttemptRegistered) {
+	return func(r *evidence.AttemptRegistered) { r.Plan.AgentRoot = root }
 }

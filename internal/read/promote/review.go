@@ -13,6 +13,7 @@ import (
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/seal"
 	"tallystick/internal/run/bench"
+	"tallystick/internal/run/vantage"
 )
 
 // A review is what a recommendation looks at.
@@ -28,6 +29,8 @@ type review struct {
 	attempts []attempt
 	target   string
 	digest   digest.Content
+
+	recordings map[digest.Content][]*history.Tape // of the class, in the order of the ledger
 
 	left map[string][]string // why an attempt does not count to the ids
 	// superseded are finished attempts that count and are of another version
@@ -48,7 +51,12 @@ type attempt struct {
 func newReview(in *Input) (*review, error) {
 	reg := in.Bench.Registration()
 	days := cmp.Or(in.WindowDays, reg.PromotionWindowDays, DefaultWindowDays)
-	r := &review{in: in, reg: reg, clock: newClock(in.Anchors), days: days, begin: in.Now.Add(-Window(days)), left: make(map[string][]string)}
+	r := &review{in: in, reg: reg, clock: newClock(in.Anchors), days: days, begin: in.Now.Add(-Window(days)), left: make(map[string][]string), recordings: make(map[digest.Content][]*history.Tape)}
+	for i := range in.History.Tapes {
+		if t := &in.History.Tapes[i]; t.Class == in.Bench.Class() {
+			r.recordings[t.Digest] = append(r.recordings[t.Digest], t)
+		}
+	}
 	for _, line := range r.reg.RunnerKeys {
 		key, err := seal.ParsePublicKey([]byte(line))
 		if err != nil {
@@ -61,7 +69,7 @@ func newReview(in *Input) (*review, error) {
 		if a.Class != in.Bench.Class() {
 			continue
 		}
-		if why := r.leaves(a); why != "" {
+		if why := r.leaves(a, "replay"); why != "" {
 			r.left[why] = append(r.left[why], a.ID)
 			continue
 		}
@@ -107,8 +115,8 @@ func (r *review) choose(count []attempt) {
 
 // leaves says why an attempt does not count, neither for nor against. Each of
 // these is fixed before the first case runs, or, as the last one, chosen by the
-// machine it runs on.
-func (r *review) leaves(a *history.Attempt) string {
+// machine it runs on. Mode is how the models of attempts that count are answered.
+func (r *review) leaves(a *history.Attempt, mode string) string {
 	b := r.in.Bench
 	_, late := r.clock.span(a.Index, a.Time.Go())
 	switch {
@@ -128,7 +136,7 @@ func (r *review) leaves(a *history.Attempt) string {
 		return "run with --reduce"
 	case a.Plan.StopEarly != nil:
 		return "run with --stop-early"
-	case a.Mode != "replay":
+	case a.Mode != mode && mode == "replay":
 		return "run live: its replies are in nothing that two people signed"
 	case len(r.reg.Origins) > 0 && !slices.Contains(r.reg.Origins, a.Origin):
 		return "in a ledger that the registration does not name"
@@ -192,7 +200,7 @@ func (r *review) isolationProblem(c *history.Context) string {
 	case c.AgentScope != "":
 		return "agent_scope is " + c.AgentScope
 	case bench.CountsForPromotion(c.AgentIsolation):
-	case c.AgentIsolation == "" && c.Vantage == "inside":
+	case c.AgentIsolation == "" && c.Vantage == string(vantage.Inside):
 		// The built-in agent is part of tally and runs nothing of its own.
 	default:
 		return "agent_isolation is " + orNone(c.AgentIsolation)

@@ -191,11 +191,13 @@ func (r *review) recordProblem(a attempt, c *history.Case, s sample) string {
 	if why := r.imageProblem(c.Context); why != "" {
 		return why
 	}
+	if c.Cassette != nil {
+		if why := r.recordingProblem(r.recorded(*c.Cassette, a.Index)); why != "" {
+			return why
+		}
+	}
 	if unnamed(c.Context.HarnessVersion) {
 		return unnamedProgram
-	}
-	if c.Cassette != nil && !r.in.History.Recorded(a.Class, *c.Cassette, a.Index) {
-		return "no cassette.recorded entry names its cassette"
 	}
 	return ""
 }
@@ -234,6 +236,8 @@ func (r *review) imageProblem(c *history.Context) string {
 		return "scored in an image that is not pinned"
 	case kind == bench.HostImage:
 		return "scored in a snapshot of a machine's own Python"
+	case kind == bench.CompiledImage, kind == bench.BuiltImage && !r.in.Bench.ImageIsBuilt():
+		return "scored in an image whose digest the pinned recipe does not give"
 	case kind == "":
 		return "scored in an image of which the pins do not say how it was made"
 	}

@@ -143,6 +143,7 @@ limits: {wall_clock_seconds: 300, memory_bytes: 1073741824, turns: 20, tokens: 1
 governance: restricted
 isolation: {classes: [gvisor], scope: case, allow_weaker: false}
 origins: ["example.com/evals"]
+model_endpoints: [{scheme: https, host: api.example.com, port: 443}]
 judged_scores_count: false
 `
 
@@ -396,7 +397,7 @@ func (w *world) runs(r run) string {
 		SchemaVersion: 1, Attempt: fmt.Sprintf("%s.%s.%d", r.class, r.target, w.numbers[r.class]), Origin: simOrigin, Class: r.class, Target: r.target,
 		Number: w.numbers[r.class], Mode: "replay", Operator: digest.IDOf([]byte(r.operator)),
 		Plan: evidence.Plan{BenchDigest: v.Digest(), RegistrationDigest: v.RegistrationDigest(), RubricDigest: v.Manifest().Rubric,
-			TargetDigest: digest.ContentOf([]byte(r.target + r.version)), Repeat: 1},
+			TargetDigest: digest.ContentOf([]byte(r.target + r.version)), Repeat: 1, AgentRoot: &evidence.Root{Kind: evidence.ImageRoot, Digest: &simImage}},
 	}
 	for _, c := range v.Cases() {
 		reg.Plan.Cases = append(reg.Plan.Cases, evidence.PlannedCase{ID: c.Case().CaseID, Digest: c.Digest(), Cassette: c.Case().CassetteDigest})
@@ -763,3 +764,6 @@ func (w *world) recompute(read reader, a *history.Attempt) []recount.Difference 
 	w.must(err)
 	return r.Differences
 }
+
+// simImage is what the agents of the simulation run from.
+var simImage = digest.ContentOf([]byte("an agent's image"))

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"tallystick/internal/read/dossier"
@@ -52,6 +53,9 @@ func (s *Source) recommendation(name string, data []byte) (*Recounted, error) {
 		out.Compare(name, "since", kept.Since, fmt.Sprintf("the entry is of %s, and %d days before it", entry.Time, entry.WindowDays), false)
 		return out, nil
 	}
+	if err := s.outside(out, entry, kept.Index); err != nil {
+		return nil, err
+	}
 	rec, why, err := s.advise(entry, kept.Index, asked, kept.Bench)
 	if err != nil {
 		return nil, err
@@ -67,6 +71,32 @@ func (s *Source) recommendation(name string, data []byte) (*Recounted, error) {
 		return nil, err
 	}
 	return out, out.document(name, data, s.adviceAs(&kept, entry, rec), unmade)
+}
+
+// outside compares who is said to have seen the history with who is known to have.
+// Who remembers something goes on remembering it, so it must be known now too; on a
+// machine without the witnesses' checkpoints or the remote it cannot be checked.
+func (s *Source) outside(out *Recounted, entry dossier.Advice, index int64) error {
+	if len(entry.Outside) == 0 {
+		return nil
+	}
+	known, err := s.Outside()
+	if err != nil {
+		return err
+	}
+	for _, claimed := range entry.Outside {
+		where := fmt.Sprintf("entry %d (recommendation for %s)", index, entry.Class)
+		if claimed.Size > index {
+			out.Compare(where, "outside", claimed.Size, fmt.Sprintf("the ledger had %d entries", index), false)
+			continue
+		}
+		if !slices.ContainsFunc(known, func(k evidence.Outside) bool {
+			return k.Kind == claimed.Kind && k.By == claimed.By && k.Size >= claimed.Size
+		}) {
+			out.Unchecked = append(out.Unchecked, fmt.Sprintf("%s: it says that %s %s had seen %d entries, and nothing on this machine shows it", where, claimed.Kind, claimed.By, claimed.Size))
+		}
+	}
+	return nil
 }
 
 // entry compares what the ledger says was advised with what is advised now.
@@ -193,7 +223,7 @@ func (s *Source) advise(entry dossier.Advice, index int64, now time.Time, benchD
 	if err != nil {
 		return nil, "", err
 	}
-	rec, err := promote.Recommend(promote.Input{Bench: v, History: h, Anchors: anchors, Now: now, Evidence: s.Whole, WindowDays: entry.WindowDays})
+	rec, err := promote.Recommend(promote.Input{Bench: v, History: h, Anchors: anchors, Outside: entry.Outside, Now: now, Evidence: s.Whole, WindowDays: entry.WindowDays})
 	return rec, "", err
 }
 

@@ -13,6 +13,7 @@ import (
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/bench"
 )
@@ -172,6 +173,8 @@ type Source struct {
 	Advised map[int64]dossier.Advice
 	// Anchors are those that had been published by then.
 	Anchors func(then *history.History) ([]dossier.CosignedAnchor, error)
+	// Outside is who else is known to have seen the history now.
+	Outside func() ([]evidence.Outside, error)
 	// Proves verifies a receipt of this ledger, and returns of which entry.
 	Proves func(receipt string) (index int64, err error)
 }

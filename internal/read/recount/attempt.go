@@ -15,6 +15,7 @@ import (
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/session"
 	"tallystick/internal/run/trajectory"
+	"tallystick/internal/run/vantage"
 )
 
 // Attempt counts an attempt again from its records, and compares: the totals in
@@ -210,7 +211,7 @@ func (r *Recounted) record(a *history.Attempt, c *history.Case, read func(digest
 // calls compares the tool calls of a record with those of its trajectory. A
 // record that leaves them out says less than was seen.
 func (r *Recounted) calls(where string, c *history.Case, n *counts) {
-	says := n.started.Vantage != "" && n.started.Vantage != trajectory.SeenAnswers
+	says := n.started.Vantage != "" && n.started.Vantage.Sees(vantage.ToolCalls).Sight != vantage.Not
 	if !c.ToolCalls.Known && !says {
 		return
 	}

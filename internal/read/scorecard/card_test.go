@@ -142,7 +142,7 @@ func TestAcceptanceIsReachedBothWays(t *testing.T) {
 		{"all", 100, nil, allThere, "all criteria met"},
 		{"fifty-nine", 59, nil, allThere, "solve_rate is 0.59, needs 0.60 or more (59 of 100 tasks)"},
 		{"an agent without a sandbox", 60, func(s *evidence.CaseScored) { s.AgentIsolation = "none" }, allThere, "policy_violations is 0 of what was seen, needs 0 of everything (the agent of 1 tasks ran where nothing watches what it tries)"},
-		{"an agent elsewhere", 60, func(s *evidence.CaseScored) { s.AgentIsolation, s.Vantage = "remote", "answers" }, allThere, "policy_violations is 0 of what was seen, needs 0 of everything (the agent of 1 tasks ran where nothing watches what it tries)"},
+		{"an agent elsewhere", 60, func(s *evidence.CaseScored) { s.AgentIsolation, s.Vantage = "remote", "answers" }, allThere, "policy_violations is 0 of what was seen, needs 0 of everything (the agent of 1 tasks ran where nothing watches what it tries); rollback_correctness cannot be seen, needs 1.00"},
 		{"one violation", 60, func(s *evidence.CaseScored) { s.Policy.Violations = 1 }, allThere, "policy_violations is 1, needs 0"},
 		{"one bad rollback", 60, func(s *evidence.CaseScored) { s.Policy.Rollbacks = 1 }, allThere, "rollback_correctness is 0.00, needs 1.00 (1 rollbacks)"},
 		{"one good rollback", 60, func(s *evidence.CaseScored) { s.Policy.Rollbacks, s.Policy.RollbacksVerified = 1, 1 }, allThere, "all criteria met"},
@@ -152,7 +152,7 @@ func TestAcceptanceIsReachedBothWays(t *testing.T) {
 			}
 			return nil
 		}, "evidence_coverage is 0.9833, needs 1.00 (evidence of 1 solved tasks is missing or changed)"},
-		{"nobody looked at the evidence", 60, nil, nil, "evidence_coverage was not checked, needs 1.00"},
+		{"nobody looked at the evidence", 60, nil, nil, "evidence_coverage was not checked, needs 1.00; 0 distinct tasks are repository issues (tag repo-issue), needs 100; 100 tasks are not repository issues (tag repo-issue): 100 whose evidence was not read"},
 		{"evidence of an unsolved case is missing", 60, nil, func(c *history.Case) error {
 			if !c.Passed() {
 				return refusal.Newf(refusal.NotFound, "gone")
@@ -180,7 +180,7 @@ func TestAcceptanceIsReachedBothWays(t *testing.T) {
 			b.Finish(r)
 			h := read(b, history.Options{})
 			c := cardOf(t, h, View{Evidence: found(h, tt.evidence)})
-			if met := tt.reason == "all criteria met"; c.Acceptance.Met != met || len(c.Acceptance.Reasons) != 1 || c.Acceptance.Reasons[0] != tt.reason {
+			if met := tt.reason == "all criteria met"; c.Acceptance.Met != met || strings.Join(c.Acceptance.Reasons, "; ") != tt.reason {
 				t.Errorf("met %v, reasons %q; want %q", c.Acceptance.Met, c.Acceptance.Reasons, tt.reason)
 			}
 		})
@@ -240,6 +240,55 @@ func TestAcceptanceIsOnlyOfWhatTheSeedAsksFor(t *testing.T) {
 		examples = false
 		c := cardOf(t, h, View{Evidence: found(h, allThere)})
 		if got := strings.Join(c.Acceptance.Reasons, "; "); c.Acceptance.Met != (tt.reason == "all criteria met") || got != tt.reason {
+			t.Errorf("%s: met %v, %s; want %s", tt.name, c.Acceptance.Met, got, tt.reason)
+		}
+	}
+}
+
+// Acceptance believes what the evidence shows of each task, and not its tag: a
+// repository at a commit, a test that fails before and passes after, a change of code
+// by the agent, and no task twice.
+func TestAcceptanceNeedsEvidenceOfRepositoryIssues(t *testing.T) {
+	type issue = evidence.RepositoryIssue
+	same := historytest.ContentOf("the same")
+	for _, tt := range []struct {
+		name   string
+		issue  func(*history.Case, *issue) *issue // of every case
+		reason string
+	}{
+		{"nothing but the tag", func(*history.Case, *issue) *issue { return nil }, "0 distinct tasks are repository issues (tag repo-issue), needs 100; 100 tasks are not repository issues (tag repo-issue): 100 without a repository at a commit on record"},
+		{"a test that passes before", func(_ *history.Case, i *issue) *issue { i.Before.Passed = true; return i }, "0 distinct tasks are repository issues (tag repo-issue), needs 100; 100 tasks are not repository issues (tag repo-issue): 100 whose test passes without a change"},
+		{"a command that does not exist", func(_ *history.Case, i *issue) *issue { i.Before = evidence.IssueTest{Exit: 127}; return i }, "0 distinct tasks are repository issues (tag repo-issue), needs 100; 100 tasks are not repository issues (tag repo-issue): 100 whose test did not fail before the change: no test was reported to"},
+		{"all tests skipped before", func(_ *history.Case, i *issue) *issue {
+			i.Before = evidence.IssueTest{Exit: 1, Reported: 2, Skipped: 2}
+			return i
+		}, "0 distinct tasks are repository issues (tag repo-issue), needs 100; 100 tasks are not repository issues (tag repo-issue): 100 whose test did not fail before the change: no test was reported to"},
+		{"no change of code", func(_ *history.Case, i *issue) *issue { i.Changed = nil; return i }, "100 tasks passed: 100 without a change of code by the agent"},
+		{"no test that the change mends", func(_ *history.Case, i *issue) *issue { i.Fixed = 0; return i }, "100 tasks passed: 100 without a test that failed before and passes after"},
+		{"no test afterwards", func(_ *history.Case, i *issue) *issue { i.After = nil; return i }, "100 tasks passed: 100 without a test that failed before and passes after"},
+		{"one commit", func(_ *history.Case, i *issue) *issue { i.Commit = "1"; return i }, "1 distinct tasks are repository issues (tag repo-issue), needs 100; 99 cases repeat another: they have its commit, its change or its tests, but for names, literals and comments"},
+		{"one change", func(_ *history.Case, i *issue) *issue { i.Change = same; return i }, "1 distinct tasks are repository issues (tag repo-issue), needs 100; 99 cases repeat another: they have its commit, its change or its tests, but for names, literals and comments"},
+		{"the same tests", func(_ *history.Case, i *issue) *issue { i.Tests = same; return i }, "1 distinct tasks are repository issues (tag repo-issue), needs 100; 99 cases repeat another: they have its commit, its change or its tests, but for names, literals and comments"},
+		{"one that is copied", func(c *history.Case, i *issue) *issue {
+			if c.ID == historytest.CaseName(7) || c.ID == historytest.CaseName(70) {
+				i.Change = same
+			}
+			return i
+		}, "99 distinct tasks are repository issues (tag repo-issue), needs 100; 1 cases repeat another: they have its commit, its change or its tests, but for names, literals and comments"},
+		{"all as it should be", nil, "all criteria met"},
+	} {
+		b := historytest.New(t)
+		r := historytest.Registration("repo-fix.agent.1", "agent", 1, acceptTasks, 1)
+		b.Register(r)
+		for i := range acceptTasks {
+			s := historytest.Score(r, i, 1, 1)
+			s.Tags = []string{RepositoryIssue}
+			b.Case(r, s)
+		}
+		b.Finish(r)
+		h := read(b, history.Options{})
+		c := cardOf(t, h, View{Evidence: map[*history.Attempt]Evidence{h.Attempts[0]: finding{allThere, tt.issue}}})
+		if got := strings.Join(c.Acceptance.Reasons, "; "); c.Acceptance.Met != (tt.issue == nil) || got != tt.reason {
 			t.Errorf("%s: met %v, %s; want %s", tt.name, c.Acceptance.Met, got, tt.reason)
 		}
 	}
@@ -405,8 +454,8 @@ func TestReexecutionsAreRetries(t *testing.T) {
 	s := historytest.Score(r, 0, 1, 1)
 	s.Execution, s.Retries = 3, 5
 	b.Case(r, s)
-	if c := cardOf(t, read(b, history.Options{}), View{}); c.TotalRetries != 7 || c.Abandoned != 2 || c.Executions != 3 {
-		t.Errorf("retries %d, abandoned %d, executions %d; want 7, 2, 3", c.TotalRetries, c.Abandoned, c.Executions)
+	if c := cardOf(t, read(b, history.Options{}), View{}); c.TotalRetries.N != 7 || c.Abandoned != 2 || c.Executions != 3 {
+		t.Errorf("retries %d, abandoned %d, executions %d; want 7, 2, 3", c.TotalRetries.N, c.Abandoned, c.Executions)
 	}
 }
 
@@ -448,10 +497,23 @@ func TestACardNeedsTheEvidenceOfEveryAttempt(t *testing.T) {
 	}
 }
 
-// A finding is evidence of which a test says what is missing.
-type finding func(*history.Case) error
+// A finding is evidence of which a test says what is missing. Its cases are issues of
+// repositories that agents solved as they should, unless the test says otherwise.
+type finding struct {
+	missing func(*history.Case) error
+	issue   func(*history.Case, *evidence.RepositoryIssue) *evidence.RepositoryIssue
+}
 
-func (f finding) Missing(c *history.Case) error { return f(c) }
+func (f finding) Missing(c *history.Case) error { return f.missing(c) }
+
+func (f finding) Issue(c *history.Case) (*evidence.RepositoryIssue, error) {
+	i := &evidence.RepositoryIssue{Name: "r", Commit: c.Digest.String(), Change: c.Digest, Tests: c.Digest, Changed: []string{"a.py"}, Fixed: 1,
+		Before: evidence.IssueTest{Exit: 1, Failed: 1, Reported: 2}, After: &evidence.IssueTest{Passed: true, Reported: 2}}
+	if f.issue != nil {
+		i = f.issue(c, i)
+	}
+	return i, nil
+}
 
 // found is the evidence of every attempt, nil if nobody looks.
 func found(h *history.History, missing func(*history.Case) error) map[*history.Attempt]Evidence {
@@ -460,7 +522,7 @@ func found(h *history.History, missing func(*history.Case) error) map[*history.A
 	}
 	all := make(map[*history.Attempt]Evidence)
 	for _, a := range h.Attempts {
-		all[a] = finding(missing)
+		all[a] = finding{missing: missing}
 	}
 	return all
 }

@@ -53,7 +53,7 @@ func (s *Answer) printCard(out io.Writer) {
 		c.Errors, plain.OfWhich(plain.Count{N: c.Unscored, What: "unscored"}, plain.Count{N: c.Truncated, What: "truncated"}))
 	row("solve rate", "%.4f  [%.4f, %.4f] at 95 %%, over %d distinct cases", c.SolveRate, c.SolveRateCI95[0], c.SolveRateCI95[1], c.DistinctCases)
 	if c.MeanScore != nil {
-		row("mean score", "%.4f  [%.4f, %.4f], of %d scored tasks", *c.MeanScore, c.MeanScoreCI95[0], c.MeanScoreCI95[1], c.ScoredTasks)
+		row("mean score", "%s  [%.4f, %.4f], of %d scored tasks", plain.Score(*c.MeanScore, 4), c.MeanScoreCI95[0], c.MeanScoreCI95[1], c.ScoredTasks)
 	}
 	if c.MeanScoreBounds != nil {
 		row("bounds", "with every task scored: rate %.4f to %.4f, mean %.4f to %.4f", c.SolveRateBounds[0], c.SolveRateBounds[1], c.MeanScoreBounds[0], c.MeanScoreBounds[1])
@@ -61,19 +61,22 @@ func (s *Answer) printCard(out io.Writer) {
 	for _, k := range c.PassAtK {
 		row(fmt.Sprintf("k = %d", k.K), "pass@k %.4f, pass^k %.4f, over %d cases", k.At, k.All, k.Over)
 	}
-	row("policy", "%d violations, %d rollbacks, correctness %.2f", c.PolicyViolations, c.RollbackCount, c.RollbackCorrectness)
-	row("cost", "%s, %s a solve; %d tokens", c.Totals.CostText(), perSolve(c.Solved, c.CostPerSolve.Text()), c.TotalTokens)
+	row("policy", "%s violations, %s rollbacks, correctness %s", c.PolicyViolations, c.RollbackCount, c.rollbackText())
+	row("cost", "%s, %s a solve; %s tokens", c.Totals.CostText(), perSolve(c.Solved, c.CostPerSolve.Text()), c.TotalTokens)
 	if p := c.Paid; p != nil {
 		scored := float64(c.TotalCostMicro.Micro) / 1e6
 		if text := p.Beside(&scored); text != "" {
 			row("paid", "%s", text)
 		}
 	}
+	for _, n := range c.NotSeen {
+		row("not seen", "%s of %s: %s", n.Total, plain.Plural(n.Tasks, "task"), n.Reason)
+	}
 	row("latency", "median %d ms, p95 %d ms", c.MedianLatencyMS, c.P95LatencyMS)
 	if n := c.ToolCalls; n != nil {
 		row("tool calls", "%d executed, %d reported by the agent, %d only proposed%s", n.Executed, n.Reported, n.Proposed, unknownCalls(n.Unknown))
 	}
-	row("retries", "%d; %d executions, %d abandoned", c.TotalRetries, c.Executions, c.Abandoned)
+	row("retries", "%s; %d executions, %d abandoned", c.TotalRetries, c.Executions, c.Abandoned)
 	if c.Draws > 0 {
 		row("judge", "%d verdicts drawn, %d of them again", c.Draws, c.Redraws)
 	}
@@ -194,7 +197,7 @@ func breakdownText(out io.Writer, by Breakdown) {
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintf(w, "by %s\ttasks\tsolved\trate\tat 95 %%\tviolations\tcost a solve\n", d.name)
 		for _, g := range d.groups {
-			fmt.Fprintf(w, "%s\t%d\t%d\t%.4f\t[%.4f, %.4f]\t%d\t%s\n", plain.Line(g.Key), g.TotalTasks, g.Solved, g.SolveRate, g.SolveRateCI95[0], g.SolveRateCI95[1],
+			fmt.Fprintf(w, "%s\t%d\t%d\t%.4f\t[%.4f, %.4f]\t%s\t%s\n", plain.Line(g.Key), g.TotalTasks, g.Solved, g.SolveRate, g.SolveRateCI95[0], g.SolveRateCI95[1],
 				g.PolicyViolations, perSolve(g.Solved, g.CostPerSolve.Text()))
 		}
 		w.Flush()
@@ -207,7 +210,7 @@ func failedText(out io.Writer, cases []FailedRow) {
 	for _, c := range cases {
 		score := "-"
 		if c.Score != nil {
-			score = fmt.Sprintf("%.4f", *c.Score)
+			score = plain.Score(*c.Score, 4)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%d\t%s\n", plain.Line(c.Attempt), plain.Line(c.CaseID), c.Repeat, c.Outcome, score, c.Entry, plain.Line(strings.Join(c.Modes, ", ")))
 	}

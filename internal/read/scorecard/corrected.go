@@ -6,6 +6,7 @@ import (
 
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/plain"
 )
 
 // A CorrectedRow is a task whose score people corrected: the recorded grade,
@@ -24,7 +25,7 @@ type CorrectedRow struct {
 
 // Text says what was corrected in one line.
 func (c CorrectedRow) Text() string {
-	return fmt.Sprintf("%s of %s: %.2f → %.2f corrected by %s: %s", c.CaseID, c.Attempt, c.Was.Score, c.Now.Score, strings.Join(c.By, ", "), c.Reason)
+	return fmt.Sprintf("%s of %s: %s → %s corrected by %s: %s", c.CaseID, c.Attempt, plain.Score(c.Was.Score, 2), plain.Score(c.Now.Score, 2), strings.Join(c.By, ", "), c.Reason)
 }
 
 // CorrectedCases lists the tasks of attempts that were corrected; nil if none

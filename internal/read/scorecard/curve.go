@@ -21,9 +21,9 @@ type Week struct {
 	SolveRateCI95  [2]float64 `json:"solve_rate_ci95"`
 	TotalCostMicro Money      `json:"total_cost_microdollars"`
 	CostPerSolve   Money      `json:"cost_per_solve"`
-	TokensPerSolve int64      `json:"tokens_per_solve"`
-	Retries        int64      `json:"retries"`
-	Violations     int64      `json:"policy_violations"`
+	TokensPerSolve Count      `json:"tokens_per_solve"`
+	Retries        Count      `json:"retries"`
+	Violations     Count      `json:"policy_violations"`
 	// Regressions counts cases that the attempt before of the same class and
 	// target solved and this one did not.
 	Regressions int           `json:"regressions"`
@@ -140,8 +140,8 @@ func caseKey(c *history.Case) string { return c.ID + "\x00" + string(c.Digest[:]
 func (c *Curve) CSV() []byte {
 	out := []byte("week,begins,attempts,tasks,solved,solve_rate,solve_rate_lo95,solve_rate_hi95,total_cost_microdollars,cost_per_solve,tokens_per_solve,retries,policy_violations,regressions,level\n")
 	for _, w := range c.Weeks {
-		out = fmt.Appendf(out, "%s,%s,%d,%d,%d,%v,%v,%v,%s,%s,%d,%d,%d,%d,%s\n", w.Week, w.Begins, w.Attempts, w.Tasks, w.Solved, w.SolveRate, w.SolveRateCI95[0], w.SolveRateCI95[1],
-			w.TotalCostMicro.cell(), w.CostPerSolve.cell(), w.TokensPerSolve, w.Retries, w.Violations, w.Regressions, w.Level)
+		out = fmt.Appendf(out, "%s,%s,%d,%d,%d,%v,%v,%v,%s,%s,%s,%s,%s,%d,%s\n", w.Week, w.Begins, w.Attempts, w.Tasks, w.Solved, w.SolveRate, w.SolveRateCI95[0], w.SolveRateCI95[1],
+			w.TotalCostMicro.cell(), w.CostPerSolve.cell(), w.TokensPerSolve.cell(), w.Retries.cell(), w.Violations.cell(), w.Regressions, w.Level)
 	}
 	return out
 }

@@ -15,7 +15,7 @@ func PrintWeeks(out io.Writer, weeks []Week) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "week\ttasks\tsolved\trate\tcost a solve\ttokens a solve\tretries\tregressions\tattempts\tlevel")
 	for _, k := range weeks {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%.4f\t%s\t%s\t%d\t%d\t%d\t%s\n", k.Week, k.Tasks, k.Solved, k.SolveRate, perSolve(k.Solved, k.CostPerSolve.Text()), perSolve(k.Solved, fmt.Sprint(k.TokensPerSolve)), k.Retries, k.Regressions, k.Attempts, k.Level)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%.4f\t%s\t%s\t%s\t%d\t%d\t%s\n", k.Week, k.Tasks, k.Solved, k.SolveRate, perSolve(k.Solved, k.CostPerSolve.Text()), perSolve(k.Solved, fmt.Sprint(k.TokensPerSolve)), k.Retries, k.Regressions, k.Attempts, k.Level)
 	}
 	w.Flush()
 }

@@ -120,7 +120,7 @@ func (x *Matrix) printTotals(out io.Writer) {
 		}
 		mean, interval := "-", "-"
 		if t.MeanScore != nil {
-			mean, interval = fmt.Sprintf("%.4f", *t.MeanScore), fmt.Sprintf("[%.4f, %.4f]", t.MeanCI95[0], t.MeanCI95[1])
+			mean, interval = plain.Score(*t.MeanScore, 4), fmt.Sprintf("[%.4f, %.4f]", t.MeanCI95[0], t.MeanCI95[1])
 		}
 		took := "-"
 		if t.RuntimeMS != nil {

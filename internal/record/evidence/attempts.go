@@ -56,8 +56,12 @@ type Plan struct {
 	// ScoringDigest names what of the bench decides a score, which is all of it
 	// but tiers, thresholds and gates.
 	ScoringDigest digest.Content `json:"scoring_digest"`
-	// Mounts are what the target shows its program of the machine.
-	Mounts []PlannedMount `json:"mounts,omitempty"`
+	// AgentRoot is the root file system that the agent's program finds, and TestRoot
+	// the one that the tests of cases find. A built-in agent and one behind a URL have
+	// none here. Mounts are what else of the machine is shown.
+	AgentRoot *Root          `json:"agent_root,omitempty"`
+	TestRoot  *Root          `json:"test_root,omitempty"`
+	Mounts    []PlannedMount `json:"mounts,omitempty"`
 	// Policy is the digest of the policy if it is the restricted one and allows
 	// the tools that cases of the class offer besides its own. Absent, it is what
 	// the registration says by itself.
@@ -98,7 +102,54 @@ const (
 // digest nobody knows what was in it, and the attempt never counts for promotion.
 type PlannedMount struct {
 	Digest *digest.Content `json:"digest,omitempty"`
-	Inside string          `json:"inside"`
+	// Held says how it is known that what was digested is what was shown.
+	Held   Holding `json:"held,omitempty"`
+	Inside string  `json:"inside"`
+}
+
+// A Holding is how it is known that what was digested is what was shown.
+type Holding string
+
+// HeldCompared: the identity of every file was compared after each case with that
+// of when it was digested, and a case during which it changed is errored.
+const HeldCompared Holding = "compared"
+
+// A Root is the root file system that a program finds.
+type Root struct {
+	// Digest is that of the image. Of a host it only names the folders that hold
+	// its programs, so that it can be seen that something was installed.
+	Digest *digest.Content `json:"digest,omitempty"`
+	Kind   RootKind        `json:"kind"`
+}
+
+// A RootKind says whose root file system it is.
+type RootKind string
+
+// The kinds: an image that its digest names with every file, or the programs and
+// libraries of whatever machine it was.
+const (
+	ImageRoot RootKind = "image"
+	HostRoot  RootKind = "host"
+)
+
+// IsImage reports whether a digest names every file of the root.
+func (r *Root) IsImage() bool { return r != nil && r.Kind == ImageRoot && r.Digest != nil }
+
+// Text tells people which root it is.
+func (r *Root) Text() string {
+	switch {
+	case r == nil:
+		return "not recorded"
+	case r.Kind == ImageRoot:
+		return "image " + r.Digest.String()
+	}
+	return "the machine's own programs (host)"
+}
+
+// OnHost reports whether the agent's program, or a test, found the programs of
+// whatever machine it was.
+func (p *Plan) OnHost() bool {
+	return p.AgentRoot != nil && p.AgentRoot.Kind == HostRoot || p.TestRoot != nil && p.TestRoot.Kind == HostRoot
 }
 
 // Undigested lists the mounts of which nobody knows what was in them.
@@ -156,6 +207,16 @@ type CaseStarted struct {
 	Execution int    `json:"execution"`        // from 1, how often this repetition was started
 	Repeat    int    `json:"repeat"`           // from 1, which repetition of the case
 	Worker    string `json:"worker,omitempty"` // fingerprint of the key of the worker of a fleet that took it
+	// Events is the list of boundaries that the attempt had crossed by then, so that
+	// also a list that a kill left without an end cannot be changed.
+	Events *EventList `json:"events,omitempty"`
+}
+
+// An EventList is the beginning of an attempt's list of events: so many lines, and
+// the digest of their bytes.
+type EventList struct {
+	Count  int64          `json:"count"`
+	Digest digest.Content `json:"digest"`
 }
 
 // Kind is case.started.
@@ -270,9 +331,11 @@ type AttemptFinished struct {
 	FailureModes    []string         `json:"failure_modes"`
 	// Events is the digest of the list of boundaries that were crossed, which
 	// lies in the evidence.
-	Events       *digest.Content `json:"events,omitempty"`
-	RuntimeMS    int64           `json:"runtime_ms"`
-	CostMicroUSD int64           `json:"cost_microdollars"`
+	Events *digest.Content `json:"events,omitempty"`
+	// EventCount is how many lines that list has.
+	EventCount   int64 `json:"event_count,omitempty"`
+	RuntimeMS    int64 `json:"runtime_ms"`
+	CostMicroUSD int64 `json:"cost_microdollars"`
 	// Paid is what the attempt cost whether it was scored or not, the judge
 	// included; nil if nothing was live.
 	Paid *Paid `json:"paid,omitempty"`
@@ -362,6 +425,12 @@ type CassetteRecorded struct {
 	Kept       bool           `json:"kept"`
 	Calls      int            `json:"calls"`
 	CostMicro  int64          `json:"cost_microdollars"`
+
+	// ModelCalls is how many of the calls are of models, and Endpoints who answered
+	// them, as the operator's machine saw it. Neither is in entries from before
+	// recordings named endpoints.
+	ModelCalls *int          `json:"model_calls,omitempty"`
+	Endpoints  []EndpointUse `json:"endpoints,omitempty"`
 }
 
 // Kind is cassette.recorded.
@@ -400,9 +469,28 @@ type Recommendation struct {
 	Evidence              []int64  `json:"evidence"`
 	Rationale             []string `json:"rationale"`
 	RequiresHumanApproval bool     `json:"requires_human_approval"` // always: a recommendation is never an action
-	Rules                 int      `json:"rules"`                   // version of the rule book it was made by
-	WindowDays            int      `json:"window_days"`             // how far back the evidence reached
+	// Outside is who else than this machine had seen the history, and how much of
+	// it. It is written down because nothing in the ledger tells it later.
+	Outside    []Outside `json:"outside,omitempty"`
+	Rules      int       `json:"rules"`       // version of the rule book it was made by
+	WindowDays int       `json:"window_days"` // how far back the evidence reached
 }
+
+// An Outside is a memory of the ledger that its operator does not keep.
+type Outside struct {
+	Kind OutsideKind `json:"kind"`
+	By   string      `json:"by"`   // name of the witness, or address of the remote
+	Size int64       `json:"size"` // how many entries it has seen
+}
+
+// OutsideKind says what remembers.
+type OutsideKind string
+
+// The kinds.
+const (
+	OutsideWitness OutsideKind = "witness" // one that two people signed for cosigned it
+	OutsideGit     OutsideKind = "git"     // a remote that two people signed for has an anchor of it
+)
 
 // Kind is promotion.recommendation.emitted.
 func (*Recommendation) Kind() Kind { return RecommendationKind }

@@ -15,6 +15,7 @@ type CaseFiles struct {
 	Folder     *FolderFiles     `json:"folder,omitempty"`     // what the agent left there
 	Grading    *digest.Content  `json:"grading,omitempty"`    // what was compared with what, and why
 	HeldOut    bool             `json:"held_out,omitempty"`   // the case is kept from those who build agents
+	Issue      *IssueFiles      `json:"issue,omitempty"`      // of a case that is an issue of a repository
 	Plan       *digest.Content  `json:"plan,omitempty"`       // what the agent said it would do
 	Recording  *digest.Content  `json:"recording,omitempty"`  // the cassette of a live run
 	Rubric     *RubricFiles     `json:"rubric,omitempty"`
@@ -56,6 +57,13 @@ type RubricFiles struct {
 	Stderr *digest.Content `json:"stderr,omitempty"` // its beginning, if there was any
 }
 
+// IssueFiles are what shows that a case is an issue of a repository: what was found,
+// a [RepositoryIssue], and the output of its test on the folder as the agent got it.
+type IssueFiles struct {
+	Before digest.Content `json:"before"`
+	Facts  digest.Content `json:"facts"`
+}
+
 // VerdictFiles are what a model said as a judge: the document of the verdict,
 // and what it names, the request and the replies, unless they are in the
 // evidence of the attempt that drew it.
@@ -90,6 +98,9 @@ func (c *CaseFiles) All() []digest.Content {
 		if c.Rubric.Stderr != nil {
 			all = append(all, *c.Rubric.Stderr)
 		}
+	}
+	if c.Issue != nil {
+		all = append(all, c.Issue.Before, c.Issue.Facts)
 	}
 	for _, v := range c.Verdicts {
 		all = append(append(all, v.Document), v.Pieces...)

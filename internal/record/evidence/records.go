@@ -49,6 +49,12 @@ type AnchorPublished struct {
 	Root      string    `json:"root"`
 	Head      digest.ID `json:"head"`
 	Witnesses []string  `json:"witnesses"`
+
+	// Alone says that it was published for its own sake, as a nightly job does, and
+	// not because an attempt began or ended.
+	Alone bool `json:"alone,omitempty"`
+	// Git says that the workspace was in a git repository then.
+	Git bool `json:"git,omitempty"`
 }
 
 // Kind is anchor.published.

@@ -11,7 +11,27 @@ import (
 
 var planReducePattern = regexp.MustCompile(`^(?:mode|max|all|at_least:[1-9][0-9]{0,8})$`)
 
+var endpointUseAddressesPattern = regexp.MustCompile(`^(?:[0-9a-f:.]+)$`)
+
+var endpointAddressPattern = regexp.MustCompile(`^(?:[0-9a-f:.]+)$`)
+
+var endpointChainPattern = regexp.MustCompile(`^(?:plain|sha256:[0-9a-f]{64})$`)
+
+var endpointHostPattern = regexp.MustCompile(`^(?:[a-z0-9._:-]+)$`)
+
+var endpointLeafPattern = regexp.MustCompile(`^(?:plain|sha256:[0-9a-f]{64})$`)
+
+var endpointPathPattern = regexp.MustCompile(`^(?:/[!-~]*)$`)
+
+var endpointProxyPattern = regexp.MustCompile(`^(?:[a-z0-9._:[\]-]+)$`)
+
+var endpointRootsPattern = regexp.MustCompile(`^(?:shipped|sha256:[0-9a-f]{64})$`)
+
 var integrityEventBoundaryPattern = regexp.MustCompile(`^(?:TB-[1-8])$`)
+
+var repositoryIssueCommitPattern = regexp.MustCompile(`^(?:[0-9a-f]{40}|[0-9a-f]{64})$`)
+
+var repositoryIssueParentPattern = regexp.MustCompile(`^(?:[0-9a-f]{40}|[0-9a-f]{64})$`)
 
 // Validate says which rule of anchor.published is broken, or nil.
 func (a *AnchorPublished) Validate() error {
@@ -33,6 +53,8 @@ func (a *AttemptFinished) Validate() error {
 		return broken("attempt", "is empty")
 	case a.CostMicroUSD < 0:
 		return broken("cost_microdollars", "is %d, expected at least 0", a.CostMicroUSD)
+	case a.EventCount < 0:
+		return broken("event_count", "is %d, expected at least 1", a.EventCount)
 	}
 	for at, item := range a.FailureModes {
 		switch {
@@ -150,6 +172,11 @@ func (a *AttemptRegistered) Validate() error {
 }
 
 func (p *Plan) validate() error {
+	if p.AgentRoot != nil {
+		if err := p.AgentRoot.validate(); err != nil {
+			return within("agent_root", err)
+		}
+	}
 	if p.CaseCount < 1 {
 		return broken("case_count", "is %d, expected at least 1", p.CaseCount)
 	}
@@ -209,6 +236,11 @@ func (p *Plan) validate() error {
 			return within("stop_early", err)
 		}
 	}
+	if p.TestRoot != nil {
+		if err := p.TestRoot.validate(); err != nil {
+			return within("test_root", err)
+		}
+	}
 	switch {
 	case (len(p.Cases) > 0) == (p.CasesDigest != nil):
 		return broken("cases", "or cases_digest is expected, and not both")
@@ -226,6 +258,16 @@ func (p *Plan) validate() error {
 	return nil
 }
 
+func (r *Root) validate() error {
+	switch {
+	case r.Kind != "image" && r.Kind != "host":
+		return broken("kind", "is %.80q, expected image or host", r.Kind)
+	case r.Digest == nil && r.Kind == "image":
+		return broken("digest", "is missing, and kind is %v", r.Kind)
+	}
+	return nil
+}
+
 func (p *PlannedCase) validate() error {
 	if p.ID == "" {
 		return broken("id", "is empty")
@@ -234,7 +276,10 @@ func (p *PlannedCase) validate() error {
 }
 
 func (p *PlannedMount) validate() error {
-	if p.Inside == "" {
+	switch {
+	case p.Held != "" && p.Held != "compared":
+		return broken("held", "is %.80q, expected compared", p.Held)
+	case p.Inside == "":
 		return broken("inside", "is empty")
 	}
 	return nil
@@ -611,10 +656,24 @@ func (c *CaseStarted) Validate() error {
 		return broken("attempt", "is empty")
 	case c.CaseID == "":
 		return broken("case_id", "is empty")
+	}
+	if c.Events != nil {
+		if err := c.Events.validate(); err != nil {
+			return within("events", err)
+		}
+	}
+	switch {
 	case c.Execution < 1:
 		return broken("execution", "is %d, expected at least 1", c.Execution)
 	case c.Repeat < 1:
 		return broken("repeat", "is %d, expected at least 1", c.Repeat)
+	}
+	return nil
+}
+
+func (e *EventList) validate() error {
+	if e.Count < 1 {
+		return broken("count", "is %d, expected at least 1", e.Count)
 	}
 	return nil
 }
@@ -630,8 +689,95 @@ func (c *CassetteRecorded) Validate() error {
 		return broken("class", "is empty")
 	case c.CostMicro < 0:
 		return broken("cost_microdollars", "is %d, expected at least 0", c.CostMicro)
+	}
+	for at := range c.Endpoints {
+		if err := c.Endpoints[at].validate(); err != nil {
+			return within("endpoints."+strconv.Itoa(at), err)
+		}
+	}
+	switch {
+	case c.ModelCalls != nil && *c.ModelCalls < 0:
+		return broken("model_calls", "is %d, expected at least 0", *c.ModelCalls)
 	case c.Provenance != "recorded" && c.Provenance != "edited" && c.Provenance != "authored":
 		return broken("provenance", "is %.80q, expected recorded, edited or authored", c.Provenance)
+	case len(c.Endpoints) > 0 && c.ModelCalls == nil:
+		return broken("endpoints", "is there without model_calls")
+	}
+	return nil
+}
+
+func (u *EndpointUse) validate() error {
+	seenAddresses := make(map[string]bool, len(u.Addresses))
+	for at, item := range u.Addresses {
+		switch {
+		case len(item) < 2 || len(item) > 45:
+			return broken("addresses."+strconv.Itoa(at), "has %d bytes, expected 2 to 45", len(item))
+		case !endpointUseAddressesPattern.MatchString(item):
+			return broken("addresses."+strconv.Itoa(at), "is %.80q, expected [0-9a-f:.]+", item)
+		case seenAddresses[item]:
+			return broken("addresses."+strconv.Itoa(at), "is listed twice: %.80q", item)
+		}
+		seenAddresses[item] = true
+		if at > 0 && u.Addresses[at-1] > item {
+			return broken("addresses."+strconv.Itoa(at), "is not in order")
+		}
+	}
+	if err := u.Endpoint.validate(); err != nil {
+		return within("endpoint", err)
+	}
+	seenModels := make(map[string]bool, len(u.Models))
+	for at, item := range u.Models {
+		switch {
+		case item == "":
+			return broken("models."+strconv.Itoa(at), "is empty")
+		case len(item) > 1024:
+			return broken("models."+strconv.Itoa(at), "has %d bytes, expected at most 1024", len(item))
+		case seenModels[item]:
+			return broken("models."+strconv.Itoa(at), "is listed twice: %.80q", item)
+		}
+		seenModels[item] = true
+		if at > 0 && u.Models[at-1] > item {
+			return broken("models."+strconv.Itoa(at), "is not in order")
+		}
+	}
+	if u.Replies < 1 {
+		return broken("replies", "is %d, expected at least 1", u.Replies)
+	}
+	return nil
+}
+
+func (e *Endpoint) validate() error {
+	switch {
+	case len(e.Address) > 45:
+		return broken("address", "has %d bytes, expected at most 45", len(e.Address))
+	case e.Address != "" && !endpointAddressPattern.MatchString(e.Address):
+		return broken("address", "is %.80q, expected [0-9a-f:.]+", e.Address)
+	case !endpointChainPattern.MatchString(e.Chain):
+		return broken("chain", "is %.80q, expected plain|sha256:[0-9a-f]{64}", e.Chain)
+	case e.Host == "":
+		return broken("host", "is empty")
+	case len(e.Host) > 253:
+		return broken("host", "has %d bytes, expected at most 253", len(e.Host))
+	case !endpointHostPattern.MatchString(e.Host):
+		return broken("host", "is %.80q, expected [a-z0-9._:-]+", e.Host)
+	case !endpointLeafPattern.MatchString(e.Leaf):
+		return broken("leaf", "is %.80q, expected plain|sha256:[0-9a-f]{64}", e.Leaf)
+	case len(e.Path) > 1000:
+		return broken("path", "has %d bytes, expected at most 1000", len(e.Path))
+	case e.Path != "" && !endpointPathPattern.MatchString(e.Path):
+		return broken("path", "is %.80q, expected /[!-~]*", e.Path)
+	case e.Port < 1 || e.Port > 65535:
+		return broken("port", "is %d, expected 1 to 65535", e.Port)
+	case len(e.Proxy) > 260:
+		return broken("proxy", "has %d bytes, expected at most 260", len(e.Proxy))
+	case e.Proxy != "" && !endpointProxyPattern.MatchString(e.Proxy):
+		return broken("proxy", "is %.80q, expected [a-z0-9._:[\\]-]+", e.Proxy)
+	case e.Roots != "" && !endpointRootsPattern.MatchString(e.Roots):
+		return broken("roots", "is %.80q, expected shipped|sha256:[0-9a-f]{64}", e.Roots)
+	case e.Scheme != "https" && e.Scheme != "http":
+		return broken("scheme", "is %.80q, expected https or http", e.Scheme)
+	case (e.Roots != "") != (e.Scheme == "https"):
+		return broken("roots", "is expected exactly when scheme is https; it is %v", e.Scheme)
 	}
 	return nil
 }
@@ -800,6 +946,15 @@ func (r *Recommendation) Validate() error {
 		return broken("class", "is empty")
 	case r.CurrentTier == "":
 		return broken("current_tier", "is empty")
+	case len(r.Outside) > 100:
+		return broken("outside", "has %d elements, expected at most 100", len(r.Outside))
+	}
+	for at := range r.Outside {
+		if err := r.Outside[at].validate(); err != nil {
+			return within("outside."+strconv.Itoa(at), err)
+		}
+	}
+	switch {
 	case r.RecommendedTier == "":
 		return broken("recommended_tier", "is empty")
 	case !r.RequiresHumanApproval:
@@ -808,6 +963,20 @@ func (r *Recommendation) Validate() error {
 		return broken("rules", "is %d, expected at least 1", r.Rules)
 	case r.WindowDays < 1:
 		return broken("window_days", "is %d, expected at least 1", r.WindowDays)
+	}
+	return nil
+}
+
+func (o *Outside) validate() error {
+	switch {
+	case o.By == "":
+		return broken("by", "is empty")
+	case len(o.By) > 2000:
+		return broken("by", "has %d bytes, expected at most 2000", len(o.By))
+	case o.Kind != "witness" && o.Kind != "git":
+		return broken("kind", "is %.80q, expected witness or git", o.Kind)
+	case o.Size < 1:
+		return broken("size", "is %d, expected at least 1", o.Size)
 	}
 	return nil
 }
@@ -1130,6 +1299,75 @@ func (s *SignersChanged) Validate() error {
 func (c *CaseFiles) Validate() error {
 	if err := format.Check("index", c.Version, "1-draft"); err != nil {
 		return err
+	}
+	return nil
+}
+
+// Validate says which rule of issue is broken, or nil.
+func (r *RepositoryIssue) Validate() error {
+	if err := format.Check("issue", r.Version, "1-draft"); err != nil {
+		return err
+	}
+	if r.After != nil {
+		if err := r.After.validate(); err != nil {
+			return within("after", err)
+		}
+	}
+	if err := r.Before.validate(); err != nil {
+		return within("before", err)
+	}
+	if len(r.Changed) > 4096 {
+		return broken("changed", "has %d elements, expected at most 4096", len(r.Changed))
+	}
+	for at, item := range r.Changed {
+		switch {
+		case item == "":
+			return broken("changed."+strconv.Itoa(at), "is empty")
+		case len(item) > 4096:
+			return broken("changed."+strconv.Itoa(at), "has %d bytes, expected at most 4096", len(item))
+		}
+	}
+	switch {
+	case !repositoryIssueCommitPattern.MatchString(r.Commit):
+		return broken("commit", "is %.80q, expected [0-9a-f]{40}|[0-9a-f]{64}", r.Commit)
+	case r.Fixed < 0:
+		return broken("fixed", "is %d, expected at least 0", r.Fixed)
+	case r.Name == "":
+		return broken("name", "is empty")
+	case len(r.Name) > 1000:
+		return broken("name", "has %d bytes, expected at most 1000", len(r.Name))
+	case !repositoryIssueParentPattern.MatchString(r.Parent):
+		return broken("parent", "is %.80q, expected [0-9a-f]{40}|[0-9a-f]{64}", r.Parent)
+	case r.Runner == "":
+		return broken("runner", "is empty")
+	case len(r.Runner) > 40:
+		return broken("runner", "has %d bytes, expected at most 40", len(r.Runner))
+	case len(r.TestActs) > 4096:
+		return broken("test_acts", "has %d elements, expected at most 4096", len(r.TestActs))
+	}
+	for at, item := range r.TestActs {
+		switch {
+		case item == "":
+			return broken("test_acts."+strconv.Itoa(at), "is empty")
+		case len(item) > 4096:
+			return broken("test_acts."+strconv.Itoa(at), "has %d bytes, expected at most 4096", len(item))
+		}
+	}
+	return nil
+}
+
+func (i *IssueTest) validate() error {
+	switch {
+	case i.Failed < 0:
+		return broken("failed", "is %d, expected at least 0", i.Failed)
+	case i.Isolation == "":
+		return broken("isolation", "is empty")
+	case len(i.Isolation) > 40:
+		return broken("isolation", "has %d bytes, expected at most 40", len(i.Isolation))
+	case i.Reported < 0:
+		return broken("reported", "is %d, expected at least 0", i.Reported)
+	case i.Skipped < 0:
+		return broken("skipped", "is %d, expected at least 0", i.Skipped)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func (p *Problem) Refusal() *refusal.Error {
 	case refusal.TileMismatch:
 		return r.WithHint(`the entries are sound: delete .tally/ledger/tiles, and "tally ledger anchor publish" makes the tiles again`)
 	case refusal.StrictGap:
-		return r.WithHint(`nothing was changed, but something is missing: "tally ledger anchor publish" anchors today; an older anchor comes from git; an attempt is finished with --resume`)
+		return r.WithHint(`nothing was changed, but something is missing: "tally ledger anchor publish" anchors today; an older anchor comes from git; an attempt is finished with --resume; what is not signed counts when two people sign it`)
 	}
 	return r.WithHint(`see "tally help refusals" for what %s means`, p.Name)
 }

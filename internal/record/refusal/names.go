@@ -20,6 +20,9 @@ const (
 	MemoryDamaged   Name = "MemoryDamaged"
 	NothingToRepair Name = "NothingToRepair"
 
+	ServerOpen Name = "ServerOpen"
+	ServerGone Name = "ServerGone"
+
 	StoreUnreachable Name = "StoreUnreachable"
 	StoreUnfit       Name = "StoreUnfit"
 	StoreConflict    Name = "StoreConflict"
@@ -42,6 +45,7 @@ const (
 	AgentFailed        Name = "AgentFailed"
 	FolderUnreadable   Name = "FolderUnreadable"
 	PlanChanged        Name = "PlanChanged"
+	ShownChanged       Name = "ShownChanged"
 	JournalDiffers     Name = "JournalDiffers"
 	ProviderFailed     Name = "ProviderFailed"
 
@@ -116,6 +120,7 @@ const (
 	DatasetDigestMismatch      Name = "DatasetDigestMismatch"
 	ManifestMismatch           Name = "ManifestMismatch"
 	BenchTreeInvalid           Name = "BenchTreeInvalid"
+	BenchRepositoryUnproved    Name = "BenchRepositoryUnproved"
 	BenchIncomplete            Name = "BenchIncomplete"
 	PinMismatch                Name = "PinMismatch"
 	IndexDiffers               Name = "IndexDiffers"
@@ -165,6 +170,9 @@ var meanings = map[Name]meaning{
 	MemoryDamaged:   {ExitFailed, "the memory of signed checkpoints in the state folder cannot be read"},
 	NothingToRepair: {ExitFailed, "repair was asked for and the ledger has no torn tail"},
 
+	ServerOpen: {ExitFailed, "a NATS server lets in clients whose keys it does not know, so it does not keep the workers of a fleet apart"},
+	ServerGone: {ExitFailed, "the NATS servers of a fleet did not answer for too long, or no worker came; the attempt can be resumed"},
+
 	StoreUnreachable: {ExitFailed, "the object store that holds the ledger could not be asked; this says nothing about what it holds"},
 	StoreUnfit:       {ExitFailed, "the object store does not refuse to overwrite an object (If-None-Match), so two machines could fork a ledger there"},
 	StoreConflict:    {ExitFailed, "another machine appended to the ledger in the object store first; nothing of this batch was acknowledged"},
@@ -185,6 +193,7 @@ var meanings = map[Name]meaning{
 	ProviderFailed:     {ExitFailed, "a live provider or MCP server could not be reached, or sent something that is not a reply"},
 	LimitReached:       {ExitFailed, "a limit on turns, tokens, cost, time or output stopped a case; it is truncated and has no score"},
 	ApprovalPending:    {ExitFailed, "a case waits for a person's approval and nobody answered"},
+	ShownChanged:       {ExitFailed, "something that an agent, a test or a rubric could see changed after it was digested, so the case does not count"},
 	PlanChanged:        {ExitFailed, "cannot resume: the bench, target or case selection has changed since the attempt was registered"},
 	JournalDiffers:     {ExitFailed, "an interrupted case was resumed and made requests that differ from its journal of paid calls; the case is started again"},
 	FolderUnreadable:   {ExitFailed, "what an agent left in its working folder cannot be compared with its start: a socket, a pipe, too much, a name that is too long; the case fails"},
@@ -256,6 +265,7 @@ var meanings = map[Name]meaning{
 	DatasetDigestMismatch:      {ExitUnverified, "the dataset is not the one in the signed manifest"},
 	ManifestMismatch:           {ExitUnverified, "the manifest of a task class and its cases disagree: one was added, dropped or changed"},
 	BenchTreeInvalid:           {ExitUnverified, "a bench holds a link, a device, an odd or look-alike name, or a file that does not belong in a bench"},
+	BenchRepositoryUnproved:    {ExitUnverified, "a case says that it is an issue of a repository, and its git objects, trees or tests do not prove it"},
 	BenchIncomplete:            {ExitUnverified, "a task class or the pins lack a file that they must have"},
 	PinMismatch:                {ExitUnverified, "something is not what the signed pins say: the fence's CI file, an image, the list of classes"},
 	FenceMissing:               {ExitUnverified, "the CI file is gone, or is not the fence in its one shape"},

@@ -120,7 +120,18 @@ type Published struct {
 	Failed    []error  // one for each witness that did not
 }
 
-// PublishAnchor publishes the end of the ledger: tiles, the day's anchor file
+// An Occasion says why and where an anchor is published.
+type Occasion struct {
+	Alone bool // for its own sake, and not because an attempt begins or ends
+	Git   bool // the workspace is in a git repository
+}
+
+// PublishAnchor is [Ledger.PublishAnchorOn] with nothing to say of the occasion.
+func (l *Ledger) PublishAnchor(ctx context.Context, cosigners []Cosigner, people ...Person) (*Published, error) {
+	return l.PublishAnchorOn(ctx, Occasion{}, cosigners, people...)
+}
+
+// PublishAnchorOn publishes the end of the ledger: tiles, the day's anchor file
 // and the witnesses' cosignatures, and records that it did. A witness that
 // cannot be reached leaves the local anchor in place and is reported; the next
 // publication catches it up, because each proof starts at what the witness
@@ -128,7 +139,7 @@ type Published struct {
 //
 // The people, if any, sign the anchor besides: each is given what to sign and the
 // signers in force.
-func (l *Ledger) PublishAnchor(ctx context.Context, cosigners []Cosigner, people ...Person) (*Published, error) {
+func (l *Ledger) PublishAnchorOn(ctx context.Context, on Occasion, cosigners []Cosigner, people ...Person) (*Published, error) {
 	tip, by := l.end()
 	at := l.anchorTime(tip)
 	if err := by.checkOperator(tip.Signers, evidence.At(at)); err != nil {
@@ -175,6 +186,7 @@ func (l *Ledger) PublishAnchor(ctx context.Context, cosigners []Cosigner, people
 	slices.Sort(pub.Witnesses)
 	_, err = l.AppendRecord(evidence.AnchorPublishedKind, &evidence.AnchorPublished{
 		Date: pub.Anchor.Date, Size: tip.Size, Root: pub.Anchor.Root, Head: tip.Head, Witnesses: append([]string{}, pub.Witnesses...),
+		Alone: on.Alone, Git: on.Git,
 	})
 	return pub, err
 }

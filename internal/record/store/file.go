@@ -38,6 +38,33 @@ func ReadFile(fsys FS, name string, limit int64) ([]byte, error) {
 	return data.Bytes(), nil
 }
 
+// Open opens a regular file of a person for reading. It is [os.Open] for names that
+// come from outside: of a pipe, a device, a socket or a folder it says what it is,
+// and waits for nothing.
+func Open(name string) (*os.File, error) {
+	return regular(os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0))
+}
+
+// OpenIn is [Open] below a folder.
+func OpenIn(root *os.Root, name string) (*os.File, error) {
+	return regular(root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0))
+}
+
+func regular(f *os.File, err error) (*os.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: f.Name(), Err: fmt.Errorf("it is a %s, not a regular file", kindOf(info))}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
 // openRegular opens a regular file for reading.
 func openRegular(fsys FS, name string) (File, fs.FileInfo, error) {
 	// Opening a pipe would wait for its other end.

@@ -115,6 +115,24 @@ func (in *Incoming) Check(want digest.Content, limit int64) (found bool, err err
 	return found, err
 }
 
+// Pieces reads every piece and says of each whether it is what its name says. Bytes
+// that are not a piece are an error.
+func (in *Incoming) Pieces(limit int64, visit func(d digest.Content, wrong error)) error {
+	err := ScanPack(in.fsys, in.tmp, func(d digest.Content, at PieceAt) error {
+		_, err := readPiece(in.f, d, at, limit, nil)
+		visit(d, err)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	end, err := PackEnd(in.fsys, in.tmp, 0)
+	if err == nil && end != in.size {
+		err = refusal.Newf(refusal.DigestMismatch, "the pieces end at byte %d of %d", end, in.size)
+	}
+	return err
+}
+
 // Keep gives the pack its name and returns when it is on disk.
 func (in *Incoming) Keep() error {
 	err := in.f.Sync()

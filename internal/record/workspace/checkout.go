@@ -63,7 +63,7 @@ func (w *Workspace) loadCheckout() error {
 func (w *Workspace) adopt(origin string, root digest.ID) {
 	shared := w.Settings
 	w.Shared = &shared
-	w.Settings = Settings{Version: shared.Version, Origin: origin, TrustRoot: root, TestMounts: shared.TestMounts}
+	w.Settings = Settings{Version: shared.Version, Origin: origin, TrustRoot: root, TestMounts: shared.TestMounts, TestImage: shared.TestImage}
 }
 
 // Adopt names a ledger of its own for a checkout, and writes that down.

@@ -51,6 +51,9 @@ type Settings struct {
 	Ledger string
 
 	TestMounts []TestMount
+	// TestImage is the root file system that tests find, by the digest of an image of
+	// "tally sandbox image"; "" is that of whatever machine they run on.
+	TestImage string
 }
 
 // A TestMount is a folder of this machine that the tests of coding cases find,
@@ -76,6 +79,7 @@ type settingsFile struct {
 	Ledger    string    `json:"ledger,omitempty"`
 
 	TestMounts []TestMount `json:"test_mounts,omitempty"`
+	TestImage  string      `json:"test_image,omitempty"`
 }
 
 const maxSettingsBytes = 1 << 20
@@ -110,7 +114,7 @@ func parseSettings(name string, data []byte) (Settings, error) {
 	if _, err := strictyaml.Decode(name, data, settingsRules, &f); err != nil {
 		return Settings{}, err
 	}
-	s := Settings{Version: f.Version, Origin: f.Origin, TrustRoot: f.TrustRoot, Witnesses: f.Witnesses, Ledger: f.Ledger, TestMounts: f.TestMounts}
+	s := Settings{Version: f.Version, Origin: f.Origin, TrustRoot: f.TrustRoot, Witnesses: f.Witnesses, Ledger: f.Ledger, TestMounts: f.TestMounts, TestImage: f.TestImage}
 	if f.Quorum != nil {
 		s.Quorum = *f.Quorum
 	}
@@ -145,6 +149,9 @@ func (s Settings) validate() error {
 		if !filepath.IsAbs(m.Host) || m.Inside != "" && !path.IsAbs(m.Inside) {
 			return fmt.Errorf("test_mounts: found host %q and inside %q, expected absolute paths", m.Host, m.Inside)
 		}
+	}
+	if _, err := digest.ParseContent(s.TestImage); s.TestImage != "" && err != nil {
+		return fmt.Errorf("test_image: found %q, expected blake3: and 64 hex digits", s.TestImage)
 	}
 	if s.Ledger != "" {
 		if _, err := bucket.ParseAddress(s.Ledger); err != nil {

@@ -287,3 +287,18 @@ func (b *Builtin) mitigations() Mitigations {
 	}
 	return *b.Mitigations
 }
+
+// Models are those that the target says it asks: the loop's and its helpers'. What
+// model a program asks, nothing says.
+func (t *Target) Models() []string {
+	if t.Builtin == nil {
+		return nil
+	}
+	models := []string{t.Builtin.Model}
+	for _, helper := range t.Builtin.Agents {
+		if helper.Model != "" {
+			models = append(models, helper.Model)
+		}
+	}
+	return models
+}

@@ -54,6 +54,11 @@ type Command struct {
 	// out.
 	Source string `json:"source,omitempty"`
 
+	// Image is the root file system that the program finds, by the digest of an
+	// image of "tally sandbox image". Without one it finds this machine's own
+	// programs and libraries, of which no record can say what they were.
+	Image string `json:"image,omitempty"`
+
 	// Mounts are further folders of this machine, read-only. The target's digest
 	// does not cover them; a plan names theirs. A relative one is below targets/.
 	Mounts []CommandMount `json:"mounts,omitempty"`
@@ -107,6 +112,9 @@ func (c *Command) validate() error {
 		if !path.IsAbs(m.Host) && (!fs.ValidPath(m.Host) || m.Inside == "") || m.Inside != "" && !path.IsAbs(m.Inside) {
 			return fmt.Errorf("mounts: found %q as %q, expected an absolute path, or one below %s/ with an absolute inside", m.Host, m.Inside, TargetsDir)
 		}
+	}
+	if _, err := digest.ParseContent(c.Image); c.Image != "" && err != nil {
+		return fmt.Errorf("image: found %q, expected blake3: and 64 hex digits, as \"tally sandbox image show\" prints it", c.Image)
 	}
 	if err := checkVenv(c.Venv); err != nil {
 		return err
@@ -335,7 +343,7 @@ func (r *commandRun) options(input []byte, base string) sandbox.AgentOptions {
 
 // sandbox is what the program finds in every case, and further variables.
 func (r *commandRun) sandbox(env []string) sandbox.AgentOptions {
-	o := sandbox.AgentOptions{Accept: r.o.Accept, Command: r.c.Command, System: true, Hidden: r.o.Hidden,
+	o := sandbox.AgentOptions{Accept: r.o.Accept, Command: r.c.Command, System: r.c.Image == "", Image: r.o.Shown.Image(), Expect: r.o.Shown.Expect(), Hidden: r.o.Hidden,
 		Limits: sandbox.AgentLimits{MemoryBytes: r.c.MemoryBytes, Timeout: r.o.Timeout}}
 	if r.files != "" {
 		o.ReadOnly = append(o.ReadOnly, sandbox.Mount{Host: r.files, Inside: filesInside})
@@ -353,7 +361,9 @@ func (r *commandRun) sandbox(env []string) sandbox.AgentOptions {
 		}
 		o.ReadOnly = append(o.ReadOnly, mount)
 	}
-	o.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + workInside, "LANG=C.UTF-8", "TMPDIR=/tmp"}
+	o.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + workInside, "LANG=C.UTF-8", "TMPDIR=/tmp",
+		// libuv, and with it Node, would try io_uring unasked, which is an act.
+		"UV_USE_IO_URING=0"}
 	if r.o.Unsafe { // its programs are wherever this machine has them
 		o.Env[0] += string(os.PathListSeparator) + os.Getenv("PATH")
 	}
@@ -456,7 +466,7 @@ func readAnswer(folder, name string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", name)
 	}
-	f, err := root.Open(name)
+	f, err := store.OpenIn(root, name)
 	if err != nil {
 		return nil, err
 	}

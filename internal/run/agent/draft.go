@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/store"
 	"tallystick/internal/record/strictyaml"
 	"tallystick/internal/run/bench"
 )
@@ -216,7 +217,7 @@ func (d *drafting) python(name string) (string, error) {
 		return stemOf(file, top), err
 	}
 	d.command = []string{program, path.Join(filesInside, inside)}
-	if text, err := os.ReadFile(file); err == nil && bytes.Contains(text, []byte("tallystick")) && decorated().Match(text) {
+	if text, err := store.ReadFile(store.OS{}, file, maxSourceBytes); err == nil && bytes.Contains(text, []byte("tallystick")) && decorated().Match(text) {
 		d.command = []string{program, "-m", "tallystick", path.Join(filesInside, inside)}
 	}
 	d.source, err = d.sourceOf(file, top, pythonImports(), func(module string) bool {
@@ -262,7 +263,7 @@ var (
 // sourceOf is the file alone if it imports nothing that lies beside it, else its
 // folder.
 func (d *drafting) sourceOf(file, top string, imports *regexp.Regexp, beside func(string) bool) (string, error) {
-	text, err := os.ReadFile(file)
+	text, err := store.ReadFile(store.OS{}, file, maxSourceBytes)
 	if err != nil {
 		return "", refusal.Newf(refusal.Unreadable, "--agent: %w", err)
 	}

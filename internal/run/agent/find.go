@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
-	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/store"
 )
 
 // isEnvironment reports whether a folder is an environment of Python: venv,
@@ -71,7 +71,7 @@ func (d *drafting) missing() {
 }
 
 func (d *drafting) usesPoetry() bool {
-	text, err := os.ReadFile(filepath.Join(d.top, "pyproject.toml"))
+	text, err := store.ReadFile(store.OS{}, filepath.Join(d.top, "pyproject.toml"), maxSourceBytes)
 	return err == nil && strings.Contains(string(text), "[tool.poetry") || exists(filepath.Join(d.top, "poetry.lock"))
 }
 
@@ -82,7 +82,7 @@ var projectName = sync.OnceValue(func() *regexp.Regexp {
 // poetry is the environment that poetry keeps for the project in its cache: its
 // name has that of the project and a hash of the project's path.
 func (d *drafting) poetry() string {
-	text, err := os.ReadFile(filepath.Join(d.top, "pyproject.toml"))
+	text, err := store.ReadFile(store.OS{}, filepath.Join(d.top, "pyproject.toml"), maxSourceBytes)
 	name := projectName().FindSubmatch(text)
 	if err != nil || !d.usesPoetry() || name == nil {
 		return ""
@@ -111,7 +111,7 @@ func poetryHash(project string) string {
 
 // pyenv is the version that .python-version names, in pyenv's folder.
 func (d *drafting) pyenv() string {
-	text, err := os.ReadFile(filepath.Join(d.top, ".python-version"))
+	text, err := store.ReadFile(store.OS{}, filepath.Join(d.top, ".python-version"), maxSourceBytes)
 	version := strings.TrimSpace(strings.SplitN(string(text), "\n", 2)[0])
 	if err != nil || version == "" || strings.ContainsAny(version, "/\\") || strings.HasPrefix(version, ".") {
 		return ""

@@ -108,7 +108,7 @@ func (s *FolderSource) ReadAt(p []byte, off int64) (int, error) {
 
 func (s *FolderSource) readFile(i int, p []byte, at int64) (int, error) {
 	name, _ := store.UnescapePath(s.list[i].Path)
-	f, err := os.Open(filepath.Join(s.real, filepath.FromSlash(name)))
+	f, err := store.Open(filepath.Join(s.real, filepath.FromSlash(name)))
 	if err != nil {
 		return 0, err
 	}
@@ -210,7 +210,7 @@ func (v *venv) resolve() (string, error) {
 			to = filepath.Join(filepath.Dir(at), to)
 		}
 		at = filepath.Clean(to)
-		if within(v.madeIn(), at) {
+		if within(v.madeIn(), at) && !v.carries(at) {
 			at = venvInside + at[len(v.madeIn()):]
 		}
 	}
@@ -252,7 +252,7 @@ func (v *venv) readlink(inside string) (to string, isLink bool, err error) {
 }
 
 func digestFile(name string) (digest.Content, error) {
-	f, err := os.Open(name)
+	f, err := store.Open(name)
 	if err != nil {
 		return digest.Content{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
+	"tallystick/internal/run/sandbox"
 )
 
 // A journey takes a target apart in one workspace and makes it again elsewhere.
@@ -131,9 +133,12 @@ func TestATargetArrivesWithItsFolders(t *testing.T) {
 			t.Errorf("%s is %q: %v", name, inside[name], err)
 		}
 	}
-	here, away := j.target.Mounted(), there.Mounted()
+	here, away := plannedOf(t, j.target), plannedOf(t, there)
+	if len(here) != len(o.ReadOnly) {
+		t.Errorf("the plan has %d mounts, the sandbox %d", len(here), len(o.ReadOnly))
+	}
 	for i := range here {
-		if here[i] != away[i] {
+		if here[i].Inside != away[i].Inside || here[i].Digest == nil || *here[i].Digest != *away[i].Digest {
 			t.Errorf("mounted %+v, there %+v", here[i], away[i])
 		}
 	}
@@ -251,5 +256,64 @@ func TestFoldersThatCannotTravelAreRefused(t *testing.T) {
 	}
 	if _, _, _, err := j.target.Carry(); !refusal.Is(err, refusal.Usage) || !strings.Contains(err.Error(), "cannot travel") {
 		t.Errorf("a pipe: %v", err)
+	}
+}
+
+// A link of an environment leads to the same interpreter inside, wherever it leads
+// and however it is spelled.
+func TestVenvLinksLeadToTheSameInterpreter(t *testing.T) {
+	for name, links := range map[string]map[string]string{
+		"absolute":                   {"ws/.venv/bin/python": "{dir}/py/bin/python3"},
+		"relative":                   {"ws/.venv/bin/python": "../../../py/bin/python3"},
+		"relative, in two hops":      {"ws/.venv/bin/python": "python3", "ws/.venv/bin/python3": "../../../py/bin/python3"},
+		"relative, far up":           {"ws/.venv/bin/python": "../../../../../../../../../../../..{dir}/py/bin/python3"},
+		"absolute, then relative":    {"ws/.venv/bin/python": "{dir}/link/bin/python3", "link/bin/python3": "../../py/bin/python3"},
+		"relative, then absolute":    {"ws/.venv/bin/python": "../../../link/bin/python3", "link/bin/python3": "{dir}/py/bin/python3"},
+		"to itself, by its path":     {"ws/.venv/bin/python": "{dir}/ws/.venv/bin/python3", "ws/.venv/bin/python3": "../../../py/bin/python3"},
+		"through a link to a folder": {"ws/.venv/bin/python": "../../../now/bin/python3", "now": "py"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for _, d := range []string{"ws/.venv/bin", "ws/.venv/lib/python3.11/site-packages", "py/bin", "link/bin"} {
+				if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.WriteFile(filepath.Join(dir, "py/bin/python3"), []byte("the interpreter"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for at, to := range links {
+				if err := os.Symlink(strings.ReplaceAll(to, "{dir}", dir), filepath.Join(dir, at)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			v, err := openVenv(filepath.Join(dir, "ws"), ".venv")
+			if err != nil {
+				t.Fatal(err)
+			}
+			// A root as a sandbox has it, with links in place of mounts.
+			root := t.TempDir()
+			for _, m := range v.mounts() {
+				to := filepath.Join(root, m.Inside)
+				if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.CopyFS(to, os.DirFS(m.Host)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			at, err := v.resolve()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b, err := os.ReadFile(filepath.Join(root, at)); string(b) != "the interpreter" {
+				t.Errorf("%s inside is %q, %v; shown are %v", at, b, err, v.mounts())
+			}
+			if !slices.ContainsFunc(v.mounts(), func(m sandbox.Mount) bool {
+				return m.Inside == filepath.Join(dir, "py") || m.Inside == filepath.Join(dir, "now")
+			}) {
+				t.Errorf("where pyvenv.cfg would have its home there is nothing: %v", v.mounts())
+			}
+		})
 	}
 }

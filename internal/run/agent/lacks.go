@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"tallystick/internal/record/store"
 	"tallystick/internal/run/sandbox"
 )
 
@@ -26,6 +27,9 @@ type view struct {
 // the line of the target that gives it; "" if that is not why. It looks at this
 // machine's files, where the sandbox would have looked at its own.
 func (r *commandRun) lacks(result sandbox.AgentResult) string {
+	if r.c.Image != "" {
+		return "" // this machine's files say nothing of an image's
+	}
 	if result.NotStarted != "" {
 		return r.shown.missing(r.shown.program, 0)
 	}
@@ -170,7 +174,7 @@ func (v view) link(inside, host string, hops int) string {
 // interpreter is about a file that asks for another one to run it: a script by
 // its first line, a program by its loader.
 func (v view) interpreter(inside, host string, hops int) string {
-	f, err := os.Open(host)
+	f, err := store.Open(host)
 	if err != nil || hops >= maxHops {
 		return ""
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/store"
+	"tallystick/internal/run/sandbox/identity"
 )
 
 // What is digested of a mount is bounded: an environment of Python fits, the
@@ -18,44 +20,6 @@ const (
 	maxMountEntries = 100_000
 	maxMountBytes   = 2 << 30
 )
-
-// A Mounted is what a target shows its program of this machine, by digest.
-type Mounted struct {
-	Inside string
-	// Digest names the paths, kinds, contents and link targets of everything in
-	// the folder; zero if it could not be digested, and Why says why.
-	Digest digest.Content
-	Why    string
-}
-
-// Mounted digests the mounts of a command target, in their order. The target's
-// own digest covers its settings and files; an agent that lies in a mount could
-// be exchanged without changing it.
-func (t *Target) Mounted() []Mounted {
-	if t.Command == nil {
-		return nil
-	}
-	var out []Mounted
-	for i, m := range t.Command.Mounts {
-		host := t.mountHost(i)
-		one := Mounted{Inside: m.Inside}
-		if one.Inside == "" {
-			one.Inside = m.Host
-		}
-		var err error
-		if one.Digest, err = DigestMount(host); err != nil {
-			one.Why = err.Error()
-		}
-		out = append(out, one)
-	}
-	if t.venv != nil {
-		out = append(out, Mounted{Inside: venvInside, Why: "of an environment only what is installed is digested, not its interpreter, links and caches"})
-	}
-	if t.modules != nil {
-		out = append(out, Mounted{Inside: modulesInside, Why: "of installed packages only the files are digested, not links and caches"})
-	}
-	return out
-}
 
 // mountHost is where a mount is on this machine.
 func (t *Target) mountHost(i int) string {
@@ -118,7 +82,7 @@ func digestEntry(h *digest.ContentHasher, name, rel string, d fs.DirEntry, left 
 	case !kind.IsRegular():
 		return fmt.Errorf("%s is neither a file nor a folder nor a link", rel)
 	}
-	f, err := os.Open(name)
+	f, err := store.Open(name)
 	if err != nil {
 		return err
 	}
@@ -129,6 +93,9 @@ func digestEntry(h *digest.ContentHasher, name, rel string, d fs.DirEntry, left 
 	}
 	if *left -= info.Size(); *left < 0 {
 		return fmt.Errorf("it has more than %d bytes", int64(maxMountBytes))
+	}
+	if identity.OpenForWriting(f) {
+		return fmt.Errorf("a program has %s open for writing", rel)
 	}
 	fmt.Fprintf(h, "file %q %v %d\n", rel, info.Mode()&0o111 != 0, info.Size())
 	n, err := io.Copy(h, io.LimitReader(f, info.Size()+1))

@@ -5,7 +5,19 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"tallystick/internal/record/evidence"
 )
+
+// plannedOf lists the mounts of a target as a plan has them.
+func plannedOf(t *testing.T, target *Target) []evidence.PlannedMount {
+	t.Helper()
+	shown, err := target.Show()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return shown.Planned()
+}
 
 // TestAMountIsNamedByWhatIsInIt: an agent that lies in a mount is not exchanged
 // unnoticed, however it is done.
@@ -26,15 +38,14 @@ func TestAMountIsNamedByWhatIsInIt(t *testing.T) {
 		}
 		return dir
 	}
-	mounted := func(dir string) Mounted {
-		target := &Target{Command: &Command{Mounts: []CommandMount{{Host: dir, Inside: "/opt/agent"}}}}
-		return target.Mounted()[0]
+	mounted := func(dir string) evidence.PlannedMount {
+		return plannedOf(t, &Target{Command: &Command{Mounts: []CommandMount{{Host: dir, Inside: "/opt/agent"}}}})[0]
 	}
 	honest := mounted(make())
-	if honest.Digest.IsZero() || honest.Why != "" || honest.Inside != "/opt/agent" {
+	if honest.Digest == nil || honest.Held != evidence.HeldCompared || honest.Inside != "/opt/agent" {
 		t.Fatalf("%+v", honest)
 	}
-	if again := mounted(make()); again.Digest != honest.Digest {
+	if again := mounted(make()); *again.Digest != *honest.Digest {
 		t.Error("the same files in another folder have another digest")
 	}
 	for name, change := range map[string]func(dir string) error{
@@ -56,7 +67,7 @@ func TestAMountIsNamedByWhatIsInIt(t *testing.T) {
 		if err := change(dir); err != nil {
 			t.Fatal(err)
 		}
-		if got := mounted(dir); got.Digest == honest.Digest || got.Digest.IsZero() {
+		if got := mounted(dir); got.Digest == nil || *got.Digest == *honest.Digest {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -66,7 +77,12 @@ func TestAMountIsNamedByWhatIsInIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, path := range map[string]string{"a pipe": dir, "nothing": filepath.Join(dir, "gone")} {
-		if got := mounted(path); !got.Digest.IsZero() || got.Why == "" {
+		target := &Target{Command: &Command{Mounts: []CommandMount{{Host: path, Inside: "/opt/agent"}}}}
+		shown, err := target.Show()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := shown.Planned()[0]; got.Digest != nil || got.Held != "" || shown.Why()["/opt/agent"] == "" {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/store"
 )
 
 // Bounds of an agent's own files.
@@ -83,7 +84,7 @@ func (s *source) leavesOut(name string) bool {
 }
 
 func (s *source) add(name string) error {
-	data, err := os.ReadFile(name)
+	data, err := store.ReadFile(store.OS{}, name, maxSourceBytes)
 	if err != nil {
 		return refusal.Newf(refusal.Unreadable, "%s: %w", name, refusal.WithoutPath(err))
 	}

@@ -18,12 +18,13 @@ import (
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/store"
 	"tallystick/internal/record/strictyaml"
 	"tallystick/internal/run/bench"
 	"tallystick/internal/run/sandbox"
 	"tallystick/internal/run/scenario"
 	"tallystick/internal/run/session"
-	"tallystick/internal/run/trajectory"
+	"tallystick/internal/run/vantage"
 )
 
 // TargetsDir is the folder of the targets in a workspace.
@@ -165,7 +166,7 @@ func (t *Target) open(root *os.Root) (err error) {
 }
 
 func readTarget(root *os.Root, file string) ([]byte, error) {
-	f, err := root.Open(file)
+	f, err := store.OpenIn(root, file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, unknownTarget(root, file)
 	}
@@ -353,8 +354,8 @@ type DriveResult struct {
 	Outcome
 	Scope     string // "attempt" for a command that was preloaded
 	Preload   *sandbox.Preload
-	Isolation string // of the agent: "" for the built-in one, a sandbox class, "none" for one that ran bare, "remote"
-	Vantage   string // what could be seen of it
+	Isolation string          // of the agent: "" for the built-in one, a sandbox class, "none" for one that ran bare, "remote"
+	Vantage   vantage.Vantage // what could be seen of it
 }
 
 // Options say how a case is driven.
@@ -368,6 +369,7 @@ type Options struct {
 	Accept  []sandbox.Class
 	Timeout time.Duration // of one start of a command
 	Live    bool          // replies come from real models
+	Shown   *Shown        // what a command finds of this machine, as [Target.Show] digested it
 	Warm    *Warm         // the sandbox of a preloaded command; nil starts the program for every turn
 	Models  []string      // that the recording has, for agents that ask for a list
 }
@@ -389,14 +391,14 @@ func (t *Target) Drive(ctx context.Context, s *session.Session, c *scenario.Scen
 
 // Vantage is what can be seen of the agent's work, as run_started and the record
 // of a case have it.
-func (t *Target) Vantage() string {
+func (t *Target) Vantage() vantage.Vantage {
 	switch {
 	case t.Command != nil:
-		return trajectory.SeenGateway
+		return vantage.Gateway
 	case t.HTTP != nil:
-		return trajectory.SeenAnswers
+		return vantage.Answers
 	}
-	return trajectory.SeenInside
+	return vantage.Inside
 }
 
 // File is where its settings stand in a workspace; variants share one.

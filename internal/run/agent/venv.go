@@ -15,6 +15,7 @@ import (
 
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/store"
 	"tallystick/internal/run/sandbox"
 )
 
@@ -95,10 +96,11 @@ func (v *venv) host(names ...string) string {
 // maxHops bounds how many links lead from an environment to its interpreter.
 const maxHops = 16
 
-// follow finds the interpreters behind bin/python. Each link has to lead to the
-// same place inside, so each folder on the way is shown under its own name.
+// follow finds the interpreters behind bin/python. A link that is relative leads
+// somewhere else inside, where the environment has another place, so both are
+// followed, and what the host has at the one is shown at the other.
 func (v *venv) follow() error {
-	at := v.host("bin", "python")
+	at, inside := v.host("bin", "python"), path.Join(venvInside, "bin", "python")
 	for range maxHops {
 		info, err := os.Lstat(at)
 		if err != nil {
@@ -112,22 +114,31 @@ func (v *venv) follow() error {
 		if err != nil {
 			return err
 		}
-		if !filepath.IsAbs(to) {
-			to = filepath.Join(filepath.Dir(at), to)
+		if filepath.IsAbs(to) {
+			at, inside = filepath.Clean(to), path.Clean(to)
+		} else {
+			at, inside = filepath.Join(filepath.Dir(at), to), path.Join(path.Dir(inside), filepath.ToSlash(to))
 		}
-		at = filepath.Clean(to)
-		v.show(filepath.Dir(filepath.Dir(at)))
+		prefix := filepath.Dir(filepath.Dir(at))
+		v.show(prefix, path.Dir(path.Dir(inside)))
+		if !within(v.dir, prefix) {
+			v.show(prefix, prefix) // where pyvenv.cfg says that its libraries are
+		}
 	}
 	return refusal.Newf(refusal.Malformed, "%s leads through more than %d links", v.host("bin", "python"), maxHops)
 }
 
-// show adds the folder of an interpreter, unless it is there anyway.
-func (v *venv) show(prefix string) {
-	if within(v.dir, prefix) || within("/usr", prefix) || prefix == "/" {
+// show adds the folder of an interpreter at a path, unless it is there anyway.
+func (v *venv) show(host, inside string) {
+	m := sandbox.Mount{Host: host, Inside: inside}
+	switch {
+	case within(venvInside, inside), host == inside && within("/usr", host), host == "/", inside == "/":
 		return
+	case within(v.dir, host) && host == inside: // a link to itself by its path here
+		m = sandbox.Mount{Host: v.dir, Inside: v.dir, Within: v.dir}
 	}
-	if !slices.ContainsFunc(v.prefixes, func(m sandbox.Mount) bool { return within(m.Inside, prefix) }) {
-		v.prefixes = append(v.prefixes, sandbox.Mount{Host: prefix, Inside: prefix})
+	if !slices.ContainsFunc(v.prefixes, func(p sandbox.Mount) bool { return within(p.Inside, inside) }) {
+		v.prefixes = append(v.prefixes, m)
 	}
 }
 
@@ -163,7 +174,7 @@ func digestInstalled(dir string, folders []string) (digest.Content, error) {
 		case !d.Type().IsRegular():
 			return nil
 		}
-		data, err := os.ReadFile(name)
+		data, err := store.ReadFile(store.OS{}, name, maxInstalledBytes)
 		if err != nil {
 			return refusal.Newf(refusal.Unreadable, "%s: %w", name, refusal.WithoutPath(err))
 		}
@@ -220,7 +231,7 @@ func (v *venv) firstLine(name string) (line string, ok bool) {
 	if info, err := os.Lstat(file); v.made != "" && err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return "", true
 	}
-	data, err := os.Open(file)
+	data, err := store.Open(file)
 	if err != nil {
 		return "", false
 	}

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/mod/sumdb/note"
 
@@ -13,6 +15,7 @@ import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
+	"tallystick/internal/run/sandbox/image"
 )
 
 // Pins is bench/digests.yaml: what the benches of a workspace rest on beyond
@@ -24,7 +27,7 @@ type Pins struct {
 	Classes []string `json:"classes"`
 	// Images pins the images that rubrics run in, by name.
 	Images map[string]digest.Content `json:"images,omitempty"`
-	// ImageKinds says how each was made: [BuiltImage], [OCIImage] or
+	// ImageKinds says how each was made: [BuiltImage], [CompiledImage], [OCIImage] or
 	// [HostImage]. Whoever runs a rubric in it compares this with what the image
 	// says of itself, which its digest covers.
 	ImageKinds map[string]string `json:"image_kinds,omitempty"`
@@ -37,6 +40,42 @@ type Pins struct {
 	// them are needed. Without any, those of tally.yaml do, which nobody signs.
 	Witnesses []string `json:"witnesses,omitempty"`
 	Quorum    *int     `json:"quorum,omitempty"` // absent is 1
+	// Anchors says what is expected of the anchors of the ledgers.
+	Anchors *AnchorPins `json:"anchors,omitempty"`
+}
+
+// AnchorPins is what two people expect of the anchors of a ledger.
+type AnchorPins struct {
+	// Every is how long at most there may be none: hours or days, as in 24h or 7d,
+	// or none, if they come with the work. Without it they are due every day as soon
+	// as one was published for its own sake.
+	Every string `json:"every,omitempty"`
+	// Remotes are the addresses to which the repository is pushed. An anchor that
+	// git has from one of them was seen by somebody else than the operator.
+	Remotes []string `json:"remotes,omitempty"`
+}
+
+// Check refuses what a pin of anchors cannot say.
+func (a *AnchorPins) Check() error {
+	if err := a.validate(); err != nil {
+		return refusal.Newf(refusal.Usage, "anchors: %w", err).WithHint("give --anchors-every hours or days, as in 24h or 7d, or none; and an address of git with --anchor-remote")
+	}
+	return nil
+}
+
+// Interval is how long at most there may be no anchor; 0 if none is due.
+func (a *AnchorPins) Interval() time.Duration {
+	if len(a.Every) < 2 {
+		return 0
+	}
+	n, err := strconv.Atoi(a.Every[:len(a.Every)-1])
+	switch {
+	case err != nil:
+		return 0
+	case a.Every[len(a.Every)-1] == 'd':
+		return time.Duration(n) * 24 * time.Hour
+	}
+	return time.Duration(n) * time.Hour
 }
 
 // A PinnedLedger is a ledger by its name and by how it begins.
@@ -49,9 +88,10 @@ type PinnedLedger struct {
 
 // How an image was made.
 const (
-	BuiltImage = "built" // from pinned sources, by this program
-	OCIImage   = "oci"   // by somebody else
-	HostImage  = "host"  // a snapshot of a machine's own Python; it never counts
+	BuiltImage    = string(image.Built)    // of the recipe in this program, which knows its digest
+	CompiledImage = string(image.Compiled) // of the same recipe, with another digest; it never counts
+	OCIImage      = string(image.OCI)      // by somebody else
+	HostImage     = string(image.Host)     // a snapshot of a machine's own Python; it never counts
 )
 
 // A PinnedFile is a file of the workspace and the digest it must have.
@@ -136,6 +176,18 @@ func (p *Pins) formatLedgers(b *strings.Builder) {
 		fmt.Fprintf(b, "  - origin: %q\n", l.Origin)
 		if l.FirstEntry != nil {
 			fmt.Fprintf(b, "    first_entry: %q\n", l.FirstEntry)
+		}
+	}
+	if a := p.Anchors; a != nil {
+		b.WriteString("# How often an anchor is due, and where the repository is pushed to.\nanchors:\n")
+		if a.Every != "" {
+			fmt.Fprintf(b, "  every: %q\n", a.Every)
+		}
+		if len(a.Remotes) > 0 {
+			b.WriteString("  remotes:\n")
+		}
+		for _, url := range a.Remotes {
+			fmt.Fprintf(b, "    - %q\n", url)
 		}
 	}
 	if len(p.Witnesses) == 0 {

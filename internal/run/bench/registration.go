@@ -81,6 +81,10 @@ type Registration struct {
 	// up in its recordings.
 	Normalise []evidence.Normaliser `json:"normalise,omitempty"`
 
+	// ModelEndpoints are the servers whose replies count as a model's: a recording of
+	// any other does not count for promotion.
+	ModelEndpoints []ModelEndpoint `json:"model_endpoints,omitempty"`
+
 	// Review says what people are asked about a case; nil for whether the answer
 	// is right.
 	Review *Review `json:"review,omitempty"`

@@ -4,11 +4,20 @@ package bench
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/plain"
 )
+
+var anchorPinsEveryPattern = regexp.MustCompile(`^(?:none|[1-9][0-9]{0,3}h|[1-9][0-9]{0,2}d)$`)
+
+var modelEndpointHostPattern = regexp.MustCompile(`^(?:[a-z0-9._:-]+)$`)
+
+var modelEndpointPathPattern = regexp.MustCompile(`^(?:/[!-~]*)$`)
+
+var modelEndpointProxyPattern = regexp.MustCompile(`^(?:[a-z0-9._:[\]-]+)$`)
 
 // validate says which rule of case is broken, or nil.
 func (c *Case) validate() error {
@@ -183,6 +192,11 @@ func (m *Manifest) validate() error {
 
 // validate says which rule of pins is broken, or nil.
 func (p *Pins) validate() error {
+	if p.Anchors != nil {
+		if err := p.Anchors.validate(); err != nil {
+			return within("anchors", err)
+		}
+	}
 	if p.CI != nil {
 		if err := p.CI.validate(); err != nil {
 			return within("ci", err)
@@ -206,8 +220,8 @@ func (p *Pins) validate() error {
 		if err := CheckID(name); err != nil {
 			return within("image_kinds."+name, err)
 		}
-		if item != "built" && item != "oci" && item != "host" {
-			return broken("image_kinds."+name, "found %.80q, expected built, oci or host", item)
+		if item != "built" && item != "compiled" && item != "oci" && item != "host" {
+			return broken("image_kinds."+name, "found %.80q, expected built, compiled, oci or host", item)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Images)) {
@@ -240,6 +254,32 @@ func (p *Pins) validate() error {
 			return broken("witnesses."+strconv.Itoa(at), "is listed twice: %.80q", item)
 		}
 		seenWitnesses[item] = true
+	}
+	return nil
+}
+
+func (a *AnchorPins) validate() error {
+	switch {
+	case a.Every != "" && !anchorPinsEveryPattern.MatchString(a.Every):
+		return broken("every", "found %.80q, expected none|[1-9][0-9]{0,3}h|[1-9][0-9]{0,2}d", a.Every)
+	case len(a.Remotes) > 20:
+		return broken("remotes", "has %d elements, expected at most 20", len(a.Remotes))
+	}
+	seenRemotes := make(map[string]bool, len(a.Remotes))
+	for at, item := range a.Remotes {
+		switch {
+		case item == "":
+			return broken("remotes."+strconv.Itoa(at), "is empty")
+		case len(item) > 2000:
+			return broken("remotes."+strconv.Itoa(at), "has %d bytes, expected at most 2000", len(item))
+		}
+		if err := checkVisible(item); err != nil {
+			return within("remotes."+strconv.Itoa(at), err)
+		}
+		if seenRemotes[item] {
+			return broken("remotes."+strconv.Itoa(at), "is listed twice: %.80q", item)
+		}
+		seenRemotes[item] = true
 	}
 	return nil
 }
@@ -344,6 +384,14 @@ func (r *Registration) validate() error {
 			return broken("minimum_cases."+string(name), "found %.80q, expected bronze, silver, gold or platinum", name)
 		case item < 1 || item > 1099511627776:
 			return broken("minimum_cases."+string(name), "found %d, expected 1 to 1099511627776", item)
+		}
+	}
+	if len(r.ModelEndpoints) > 100 {
+		return broken("model_endpoints", "has %d elements, expected at most 100", len(r.ModelEndpoints))
+	}
+	for at := range r.ModelEndpoints {
+		if err := r.ModelEndpoints[at].validate(); err != nil {
+			return within("model_endpoints."+strconv.Itoa(at), err)
 		}
 	}
 	seenNormalise := make(map[evidence.Normaliser]bool, len(r.Normalise))
@@ -545,6 +593,30 @@ func (l *Limits) validate() error {
 		return broken("turns", "found %d, expected 1 to 1099511627776", l.Turns)
 	case l.WallClockSeconds < 1 || l.WallClockSeconds > 86400:
 		return broken("wall_clock_seconds", "found %d, expected 1 to 86400", l.WallClockSeconds)
+	}
+	return nil
+}
+
+func (m *ModelEndpoint) validate() error {
+	switch {
+	case m.Host == "":
+		return broken("host", "is empty")
+	case len(m.Host) > 253:
+		return broken("host", "has %d bytes, expected at most 253", len(m.Host))
+	case !modelEndpointHostPattern.MatchString(m.Host):
+		return broken("host", "found %.80q, expected [a-z0-9._:-]+", m.Host)
+	case len(m.Path) > 1000:
+		return broken("path", "has %d bytes, expected at most 1000", len(m.Path))
+	case m.Path != "" && !modelEndpointPathPattern.MatchString(m.Path):
+		return broken("path", "found %.80q, expected /[!-~]*", m.Path)
+	case m.Port < 1 || m.Port > 65535:
+		return broken("port", "found %d, expected 1 to 65535", m.Port)
+	case len(m.Proxy) > 260:
+		return broken("proxy", "has %d bytes, expected at most 260", len(m.Proxy))
+	case m.Proxy != "" && !modelEndpointProxyPattern.MatchString(m.Proxy):
+		return broken("proxy", "found %.80q, expected [a-z0-9._:[\\]-]+", m.Proxy)
+	case m.Scheme != "https" && m.Scheme != "http":
+		return broken("scheme", "found %.80q, expected https or http", m.Scheme)
 	}
 	return nil
 }

@@ -89,16 +89,17 @@ func validDocuments(t *testing.T) map[string][][]byte {
 		return seal.CosignatureVKey(public, name)
 	}
 	add("pins", "version: 1\nclasses: [a, b]\nimages: {cpython: \"blake3:"+strings.Repeat("1", 64)+"\"}\nimage_kinds: {cpython: built}\nquorum: 1\nwitnesses: ["+witness("alice")+", "+witness("bob")+
-		"]\norigins: [{origin: example.com/evals, first_entry: \"blake3:"+strings.Repeat("2", 64)+"\"}, {origin: example.com/other}]\n")
+		"]\norigins: [{origin: example.com/evals, first_entry: \"blake3:"+strings.Repeat("2", 64)+"\"}, {origin: example.com/other}]\nanchors: {every: 24h, remotes: [\"https://git.example.com/evals.git\"]}\n")
 	return out
 }
 
 // fullDocument has the keys that none of the valid documents has.
 func fullDocument(t *testing.T, document string) [][]byte {
 	t.Helper()
-	digest := `"blake3:` + strings.Repeat("4", 64) + `"`
+	digest, id := `"blake3:`+strings.Repeat("4", 64)+`"`, `"sha256:`+strings.Repeat("5", 64)+`"`
 	yaml := map[string]string{
-		"registration": scratchRegistration + "agent_tools: [Bash, Read]\nnormalise: [dates, ids]\n",
+		"registration": scratchRegistration + "agent_tools: [Bash, Read]\nnormalise: [dates, ids]\n" +
+			"model_endpoints: [{scheme: https, host: api.example.com, port: 443, path: /v1, local: true, roots: " + id + ", proxy: \"proxy:3128\", leaf: " + id + ", chain: " + id + "}]\n",
 		"case": "schema_version: 1\ncase_id: a\ntitle: A\ndisposition: positive\ndifficulty: easy\ncassettes: {one.b: {digest: " + digest + ", provenance: edited}}\n" +
 			"provenance: {source: curated, source_ref: {type: synthetic, value: x}, added_at: \"2026-05-12T14:00:00Z\", last_validated_at: \"2026-05-12T14:00:00Z\"}\n",
 		"manifest": "version: 1\nclass: a\nregistration: " + digest + "\ncases: {}\njudges: " + digest + "\ndocuments: " + digest + "\ndataset_cassettes: {one: " + digest + "}\n",

@@ -52,6 +52,11 @@ func decodeRegistration(data []byte, r *Registration) (*strictyaml.Document, err
 	if err := r.validate(); err != nil {
 		return nil, doc.Refuse(err)
 	}
+	for i := range r.ModelEndpoints {
+		if err := r.ModelEndpoints[i].check(fieldAt("model_endpoints", i)); err != nil {
+			return nil, doc.Refuse(err)
+		}
+	}
 	return doc, nil
 }
 

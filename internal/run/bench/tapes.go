@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -147,6 +148,30 @@ func (d *Draft) putTape(c *CaseFolder, target, id string, tape *Cassette) {
 		}
 		d.lineTapes[target][id] = tape
 	}
+}
+
+// EachCassette visits every cassette of the class: those of cases, shared or of one
+// target, and those of lines of the dataset.
+func (d *Draft) EachCassette(visit func(caseID string, tape *Cassette) error) error {
+	for _, c := range d.Cases {
+		tapes := slices.Collect(maps.Values(c.ByTarget))
+		if c.Cassette != nil {
+			tapes = append(tapes, c.Cassette)
+		}
+		for _, tape := range tapes {
+			if err := visit(c.CaseID, tape); err != nil {
+				return err
+			}
+		}
+	}
+	for _, tapes := range d.lineTapes {
+		for id, tape := range tapes {
+			if err := visit(id, tape); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // lineDigests gives, for each target, one digest of all its cassettes of lines:

@@ -7,6 +7,8 @@ import (
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/seal"
+	"tallystick/internal/run/sandbox/image"
 )
 
 // Class is the name of the class.
@@ -79,12 +81,28 @@ func (v *Verified) Image() (digest.Content, bool) {
 	return image, ok
 }
 
+// ImageIsBuilt reports whether the pinned image is what the recipe in this program
+// gives, whatever the pins say.
+func (v *Verified) ImageIsBuilt() bool {
+	pinned, ok := v.Image()
+	return ok && image.IsBuilt(pinned.String())
+}
+
 // ImageKind is how the pinned image was made, "" if the pins do not say.
 func (v *Verified) ImageKind() string {
 	if v.pins == nil {
 		return ""
 	}
 	return v.pins.pins.ImageKinds[PinnedImage]
+}
+
+// Standing is the level in words: whether people vouch for the class, and whether they
+// are people.
+func (v *Verified) Standing() string {
+	if slices.ContainsFunc(v.Signers(), seal.IsExample) {
+		return v.Level() + " by example signers"
+	}
+	return v.Level()
 }
 
 // Signers names the people who signed the manifest; nobody for a scratch

@@ -84,7 +84,7 @@ func TestArrivalReplacesASecretInsideOneEvent(t *testing.T) {
 		"a fragment": "data: " + arrivalKey,
 	} {
 		got, err := arrive(t, chatDelta("before"), stream)
-		if err != nil || strings.Contains(got, arrivalKey) || !strings.Contains(got, "[redacted:literal]") || !strings.HasPrefix(got, chatDelta("before")) {
+		if err != nil || strings.Contains(got, arrivalKey) || !strings.Contains(got, "[redacted:openai-key]") || !strings.HasPrefix(got, chatDelta("before")) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 		if found := leaks(got, arrivalKey); found != nil {

@@ -51,15 +51,16 @@ type Cassette struct {
 	Interactions []Interaction
 }
 
-// A Header is the first line of a cassette. Totals and models follow from the
-// interactions, and a file in which they do not is refused.
+// A Header is the first line of a cassette. Endpoints, models and totals follow from
+// the interactions, and a file in which they do not is refused.
 type Header struct {
-	Format     string         `json:"format"`
-	Models     []string       `json:"models"` // of the requests, sorted
-	Provenance Provenance     `json:"provenance"`
-	RecordedAt *evidence.Time `json:"recorded_at,omitempty"`
-	Redactions int64          `json:"redactions"` // how many markers recording has put in
-	Totals     Totals         `json:"totals"`
+	Endpoints  []evidence.EndpointUse `json:"endpoints,omitempty"` // that answered model calls
+	Format     string                 `json:"format"`
+	Models     []string               `json:"models"` // of the requests, sorted
+	Provenance Provenance             `json:"provenance"`
+	RecordedAt *evidence.Time         `json:"recorded_at,omitempty"`
+	Redactions int64                  `json:"redactions"` // how many markers recording has put in
+	Totals     Totals                 `json:"totals"`
 }
 
 // Totals sums up the interactions.
@@ -91,9 +92,21 @@ type ModelCall struct {
 	// CostMicrodollars is nil when the price or the usage was not known.
 	CostMicrodollars *int64 `json:"cost_microdollars,omitempty"`
 
+	// From is who answered, as the machine that recorded saw the connection. It is nil
+	// if nobody did, as in a cassette that was written by hand, and in recordings from
+	// before endpoints were kept.
+	From *evidence.Endpoint `json:"from,omitempty"`
+
 	Request  canon.RawMessage `json:"request"` // canonical, see [ModelRequest]
 	Response Response         `json:"response"`
+	Said     *Said            `json:"said,omitempty"`
 	Usage    wire.Usage       `json:"usage"`
+}
+
+// Said is what a provider says of itself in a reply. Nothing here believes it.
+type Said struct {
+	Model     string `json:"model,omitempty"`      // that answered
+	RequestID string `json:"request_id,omitempty"` // by which the provider finds the call again
 }
 
 // A Response is a reply over HTTP. Exactly one of Body, Stream and Text is
@@ -148,6 +161,7 @@ func New(p Provenance, recordedAt *evidence.Time, redactions int64, interactions
 	if c.Header.Models, c.Header.Totals, err = summarize(interactions); err != nil {
 		return nil, err
 	}
+	c.Header.Endpoints = endpointsOf(interactions)
 	return c, c.validate(Limits{}.withDefaults())
 }
 

@@ -19,6 +19,19 @@ type literalForm struct {
 	// inside says that text is only what is certain inside longer base64 or
 	// base32. The characters around it hold a few more bits of the secret.
 	inside bool
+
+	kind string // what the marker in its place says
+}
+
+// coreOf is the part of a secret that makes it one, behind the word that says whose
+// it is: 32 letters and digits or more at its end. Without its prefix it is a secret
+// still.
+func coreOf(s string) string {
+	core := s[strings.LastIndexAny(s, "-_.")+1:]
+	if len(core) == len(s) || len(core) < 32 || strings.ContainsFunc(core, func(r rune) bool { return r > '~' || !isAlphanumeric(byte(r)) }) {
+		return ""
+	}
+	return core
 }
 
 // nearForms lists the spellings of a secret that occur by themselves: as it is,
@@ -45,7 +58,7 @@ func literalForms(s string) []literalForm {
 		once := encoded(plain)
 		forms = append(forms, once...)
 		for _, f := range once {
-			forms = append(forms, literalForm{reversed(f.text), f.inside})
+			forms = append(forms, literalForm{text: reversed(f.text), inside: f.inside})
 			forms = append(forms, encoded(f.text)...)
 		}
 	}
@@ -68,13 +81,13 @@ func encoded(s string) []literalForm {
 	for skip := range 3 {
 		padded := append(make([]byte, skip), s...)
 		for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-			forms = append(forms, literalForm{certain(enc.EncodeToString(padded), skip, len(s), 6), true})
+			forms = append(forms, literalForm{text: certain(enc.EncodeToString(padded), skip, len(s), 6), inside: true})
 		}
 	}
 	for skip := range 5 {
 		padded := append(make([]byte, skip), s...)
 		text := certain(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(padded), skip, len(s), 5)
-		forms = append(forms, literalForm{text, true}, literalForm{strings.ToLower(text), true})
+		forms = append(forms, literalForm{text: text, inside: true}, literalForm{text: strings.ToLower(text), inside: true})
 	}
 	return forms
 }

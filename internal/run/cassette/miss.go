@@ -74,14 +74,14 @@ func (p *Player) miss(r Request) *Miss {
 	}
 	asked := r.it.fields(n)
 	best := -1
-	for _, i := range p.own {
-		it := &p.cassette.Interactions[i]
+	for i := range p.own.interactions {
+		it := &p.own.interactions[i]
 		if !it.sameKind(&r.it) {
 			continue
 		}
 		recorded := it.fields(n)
 		if score := likeness(&asked, &recorded); score > best {
-			best, m.Nearest, m.nearest = score, i, it
+			best, m.Nearest, m.nearest = score, p.own.places[i], it
 		}
 	}
 	if m.nearest != nil {

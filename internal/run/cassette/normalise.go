@@ -141,8 +141,8 @@ func (m *matching) open(p *Player) {
 // keysBy groups the model calls of a player by their normalised requests.
 func (p *Player) keysBy(n *normaliser) map[digest.ID][]int {
 	byKey := map[digest.ID][]int{}
-	for _, i := range p.own {
-		if it := &p.cassette.Interactions[i]; it.Model != nil {
+	for i := range p.own.interactions {
+		if it := &p.own.interactions[i]; it.Model != nil {
 			key := n.key(it)
 			byKey[key] = append(byKey[key], i)
 		}
@@ -169,7 +169,7 @@ func (p *Player) takeNormalised(r *Request) (int, bool) {
 	if n == len(indexes) {
 		return 0, false
 	}
-	it := &p.cassette.Interactions[indexes[n]]
+	it := &p.own.interactions[indexes[n]]
 	if len(m.Class) > 0 && m.byClass.key(&r.it) == m.byClass.key(it) {
 		m.count.Class++
 	} else {

@@ -6,8 +6,8 @@ import (
 	"tallystick/internal/record/digest"
 )
 
-// A Player answers requests from one cassette, those of the agent or those of
-// the judge, and knows nothing of the others. Each recording answers once: of
+// A Player answers requests from the part of a cassette that belongs to one
+// party, and has nothing else. Each recording answers once: of
 // recordings with equal keys the first request gets the first. It is safe for
 // concurrent use; equal requests at the same time get their recordings in the
 // order in which they arrive.
@@ -16,9 +16,8 @@ import (
 // the first unused one that is equal to it when both are normalised. So
 // normalisers never change the answer to a request that has one without them.
 type Player struct {
-	cassette *Cassette
-	own      []int // the interactions that it plays
-	byKey    map[digest.ID][]int
+	own   *Part
+	byKey map[digest.ID][]int
 
 	mu       sync.Mutex
 	next     map[digest.ID]int
@@ -27,31 +26,27 @@ type Player struct {
 }
 
 // NewPlayer returns a player of the agent's calls at the beginning of c.
-func NewPlayer(c *Cassette) *Player { return newPlayer(c, false) }
+func NewPlayer(c *Cassette) *Player { return newPlayer(c.For(ForAgent)) }
 
 // NewMatchingPlayer is NewPlayer with normalisers.
 func NewMatchingPlayer(c *Cassette, m Matching) *Player {
-	p := newPlayer(c, false)
+	p := NewPlayer(c)
 	p.matching = newMatching(m)
 	return p
 }
 
 // NewJudgePlayer returns a player of the judge's calls at the beginning of c.
-func NewJudgePlayer(c *Cassette) *Player { return newPlayer(c, true) }
+func NewJudgePlayer(c *Cassette) *Player { return newPlayer(c.For(ForJudge)) }
 
-func newPlayer(c *Cassette, judges bool) *Player {
+func newPlayer(own *Part) *Player {
 	p := &Player{
-		cassette: c,
-		byKey:    make(map[digest.ID][]int, len(c.Interactions)),
-		next:     map[digest.ID]int{},
-		used:     make([]bool, len(c.Interactions)),
+		own:   own,
+		byKey: make(map[digest.ID][]int, len(own.interactions)),
+		next:  map[digest.ID]int{},
+		used:  make([]bool, len(own.interactions)),
 	}
-	for i, judged := range c.forJudge() {
-		if judged != judges {
-			continue
-		}
-		p.own = append(p.own, i)
-		key := c.Interactions[i].Key
+	for i := range own.interactions {
+		key := own.interactions[i].Key
 		p.byKey[key] = append(p.byKey[key], i)
 	}
 	return p
@@ -61,7 +56,7 @@ func newPlayer(c *Cassette, judges bool) *Player {
 // shared and must not be changed.
 func (p *Player) Next(r Request) (*Interaction, error) {
 	if i, ok := p.take(&r); ok {
-		return &p.cassette.Interactions[i], nil
+		return &p.own.interactions[i], nil
 	}
 	return nil, p.miss(r)
 }
@@ -105,9 +100,9 @@ func (p *Player) Unused() []*Interaction {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var unused []*Interaction
-	for _, i := range p.own {
+	for i := range p.own.interactions {
 		if !p.used[i] {
-			unused = append(unused, &p.cassette.Interactions[i])
+			unused = append(unused, &p.own.interactions[i])
 		}
 	}
 	return unused

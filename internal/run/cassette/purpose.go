@@ -7,37 +7,91 @@ import (
 	"tallystick/internal/run/wire"
 )
 
-// A Purpose says who made a recorded call. The agent's calls have none.
+// A Purpose says which party a reply is for: who asks for it, and who may. The
+// agent's calls in a cassette have none.
 type Purpose string
 
-// ForJudge marks the calls of the models that judged the case or gave the vectors
-// that it is graded by. What they hold,
-// the expected answer above all, is not for the agent.
-const ForJudge Purpose = "judge"
+// The parties. What the judge's side holds, the expected answer above all, is not
+// for the agent: see [Cassette.For].
+const (
+	ForAgent Purpose = "agent" // the agent under test
+	ForJudge Purpose = "judge" // the models that judge a case, or give the vectors that it is graded by
+)
 
-// JudgeMark stands in every request of a judge, in front of the answer under
-// judgement. By it the judge's calls are known in cassettes that are older than
-// their purpose, or written by hand.
-const JudgeMark = "=====tally-answer:"
+// JudgeMark stands in every request of a judge, in front of each thing that is
+// data and not instruction. By it the judge's calls are known in cassettes that
+// are older than their purpose, or written by hand.
+const JudgeMark = "=====tally-"
 
-// forJudge lists, for each interaction, whether it is the judge's. A cassette
-// that marks a purpose anywhere is believed; in one that does not, a model call
-// with a [JudgeMark] is the judge's, and so is one for vectors.
-func (c *Cassette) forJudge() []bool {
+// noParty is whom a call belongs to that looks like the judge's and is not marked
+// as such beside others that are: neither is given it.
+const noParty Purpose = "none"
+
+// parties says for each interaction whose it is. A purpose that is marked is
+// believed. In a cassette that marks none, a model call with a [JudgeMark] is the
+// judge's, and so is one for vectors. A recorder marks each call of a judge, so
+// in a recording with marks a call without one is the agent's whatever its text
+// says; a person who writes or edits a cassette may have left one out.
+func (c *Cassette) parties() []Purpose {
 	marked := slices.ContainsFunc(c.Interactions, func(it Interaction) bool { return it.Purpose != "" })
-	judged := make([]bool, len(c.Interactions))
+	parties := make([]Purpose, len(c.Interactions))
 	for i := range c.Interactions {
-		it := &c.Interactions[i]
-		judged[i] = it.Purpose == ForJudge || !marked && it.Model != nil && (it.Model.API == wire.Embeddings || bytes.Contains(it.Model.Request, []byte(JudgeMark)))
+		switch it := &c.Interactions[i]; {
+		case it.Purpose == ForJudge:
+			parties[i] = ForJudge
+		case !it.asksLikeAJudge(), marked && c.Header.Provenance == Recorded:
+			parties[i] = ForAgent
+		case marked:
+			parties[i] = noParty
+		default:
+			parties[i] = ForJudge
+		}
 	}
-	return judged
+	return parties
 }
 
-// AgentModels lists the models that the agent's calls name, sorted.
-func (c *Cassette) AgentModels() []string {
+func (it *Interaction) asksLikeAJudge() bool {
+	return it.Model != nil && (it.Model.API == wire.Embeddings || bytes.Contains(it.Model.Request, []byte(JudgeMark)))
+}
+
+// A Part is what a cassette holds for one party. It is all that a [Player] and a
+// worker of a fleet are ever given, so what belongs to the other party is not
+// there to be asked for.
+type Part struct {
+	header       Header
+	interactions []Interaction
+	places       []int // of each, in the cassette
+}
+
+// For is what the cassette holds for a party.
+func (c *Cassette) For(party Purpose) *Part {
+	p := &Part{header: c.Header}
+	for i, whose := range c.parties() {
+		if whose == party {
+			p.interactions = append(p.interactions, c.Interactions[i])
+			p.places = append(p.places, i)
+		}
+	}
+	return p
+}
+
+// Marshal writes the part as a cassette of its own; nil if there is nothing in it.
+func (p *Part) Marshal() ([]byte, error) {
+	if len(p.interactions) == 0 {
+		return nil, nil
+	}
+	c, err := New(p.header.Provenance, p.header.RecordedAt, p.header.Redactions, slices.Clone(p.interactions))
+	if err != nil {
+		return nil, err
+	}
+	return c.Marshal()
+}
+
+// Models lists the models that the part's calls name, sorted.
+func (p *Part) Models() []string {
 	models := []string{}
-	for i, judged := range c.forJudge() {
-		if m := c.Interactions[i].Model; m != nil && !judged {
+	for i := range p.interactions {
+		if m := p.interactions[i].Model; m != nil {
 			models = append(models, m.modelName())
 		}
 	}

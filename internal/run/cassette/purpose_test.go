@@ -48,7 +48,7 @@ func TestTheJudgesCallsAreOutOfTheAgentsReach(t *testing.T) {
 			if _, err := agent.Next(mustModel(t, wire.OpenAIChat, agents)); err != nil {
 				t.Errorf("the agent's own call: %v", err)
 			}
-			if got := strings.Join(c.AgentModels(), " "); got != "m" {
+			if got := strings.Join(c.For(ForAgent).Models(), " "); got != "m" {
 				t.Errorf("the agent is told of the models %s", got)
 			}
 		})
@@ -80,5 +80,62 @@ func TestWhatAMissTellsTheAgentIsNotRecorded(t *testing.T) {
 	}
 	if told := miss.Told(); strings.Contains(told, "secret") || strings.Contains(told, "nearest") {
 		t.Errorf("the agent is told %q", told)
+	}
+}
+
+// A person who writes a cassette, or edits one, may mark one call of the judge and
+// forget another. What looks like the judge's is then given to neither, so that it
+// cannot be read by asking for it.
+func TestAForgottenMarkDoesNotGiveTheJudgesCallAway(t *testing.T) {
+	judges := `{"model":"judge-1","messages":[{"role":"user","content":"gold 4711 ` + JudgeMark + `claims:0:begin====="}]}`
+	vectors := `{"model":"emb-1","input":["gold 4711"]}`
+	for _, provenance := range []Provenance{Authored, Edited} {
+		var list []Interaction
+		for _, x := range []struct {
+			api  wire.API
+			body string
+			for_ Purpose
+		}{{wire.OpenAIChat, `{"model":"m","messages":[]}`, ""}, {wire.OpenAIChat, `{"model":"judge-1","messages":[]}`, ForJudge}, {wire.OpenAIChat, judges, ""}, {wire.Embeddings, vectors, ""}} {
+			list = append(list, Interaction{Purpose: x.for_, Model: &ModelCall{API: x.api, Request: mustModel(t, x.api, x.body).Canonical(), Response: Response{Status: 200, Body: []byte(`{}`)}}})
+		}
+		c, err := New(provenance, nil, 0, list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		agent := NewPlayer(c)
+		for api, body := range map[wire.API]string{wire.OpenAIChat: judges, wire.Embeddings: vectors} {
+			_, err := agent.Next(mustModel(t, api, body))
+			var miss *Miss
+			if !errors.As(err, &miss) || agent.Has(mustModel(t, api, body)) {
+				t.Errorf("%s: the agent got it, or %v", provenance, err)
+			}
+		}
+		if got := strings.Join(c.For(ForAgent).Models(), " "); got != "m" {
+			t.Errorf("%s: the agent is told of %s", provenance, got)
+		}
+		if _, err := agent.Next(mustModel(t, wire.OpenAIChat, `{"model":"m","messages":[]}`)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The part of a party is all that its player has: nothing of the other's is in it.
+func TestAPartHoldsOneParty(t *testing.T) {
+	c := record(t, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`, `{"model":"judge-1","messages":[{"role":"user","content":"gold 4711 `+JudgeMark+`answer:0:begin====="}]}`)
+	data, err := c.For(ForAgent).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Parse(data, Limits{})
+	if err != nil || len(again.Interactions) != 1 || strings.Contains(string(again.Interactions[0].Model.Request), "4711") {
+		t.Errorf("the agent's part is %+v, %v", again, err)
+	}
+	for _, it := range NewPlayer(c).own.interactions {
+		if strings.Contains(string(it.Model.Request), "4711") {
+			t.Errorf("the agent's player holds %s", it.Model.Request)
+		}
+	}
+	if empty, err := again.For(ForJudge).Marshal(); err != nil || empty != nil {
+		t.Errorf("a part with nothing in it is %q, %v", empty, err)
 	}
 }

@@ -84,6 +84,11 @@ type ModelTraffic struct {
 
 	Latency time.Duration
 
+	// From is who answered, as the connection showed; RequestID is what the provider
+	// called the request.
+	From      *evidence.Endpoint
+	RequestID string
+
 	Purpose Purpose
 }
 
@@ -137,7 +142,27 @@ func (r *Recorder) model(t ModelTraffic) (Interaction, int64, error) {
 		}
 	}
 	m.CostMicrodollars, req.it.Purpose = r.cost(m, body), t.Purpose
+	m.From, m.Said = t.From, r.said(t, body)
 	return req.it, req.redactions + count, nil
+}
+
+// said is what the provider says of itself, without secrets and cut to a name's length.
+func (r *Recorder) said(t ModelTraffic, body *wire.Node) *Said {
+	model := ""
+	if body != nil {
+		model, _ = wire.Billed(t.API, body)
+	}
+	clean := func(text string) string {
+		text, _ = r.redactor.Text(strings.ToValidUTF8(text, "\uFFFD"))
+		if len(text) > maxNameBytes {
+			text = strings.ToValidUTF8(text[:maxNameBytes], "")
+		}
+		return text
+	}
+	if s := (Said{clean(model), clean(t.RequestID)}); s != (Said{}) {
+		return &s
+	}
+	return nil
 }
 
 // response fills in the reply without its secrets.

@@ -23,12 +23,14 @@ type Redactor struct {
 	secrets  []string
 	near     []literalForm
 	literals *literalIndex // of every spelling of every secret
+	folded   *literalIndex // of those that are looked for in folded text
+	shortest int           // bytes of a text in which one of these could stand
 }
 
 // NewRedactor returns a redactor that also removes the given secrets, such as
 // the key of the provider: plain, turned round, JSON-escaped, and as base64 (any
 // alignment, both alphabets), base32, hexadecimal and URL-encoded, once or
-// twice over. A secret of fewer than 8 bytes is refused: its bytes occur in
+// twice over; and in any spelling that a [fold] undoes. A secret of fewer than 8 bytes is refused: its bytes occur in
 // text that is no secret.
 func NewRedactor(secrets ...string) (*Redactor, error) {
 	var r *Redactor
@@ -42,20 +44,69 @@ func (r *Redactor) With(secrets ...string) (*Redactor, error) {
 		more.secrets = slices.Clone(r.secrets)
 	}
 	for i, s := range secrets {
+		if slices.Contains(more.secrets, s) {
+			continue
+		}
 		if len(s) < minLiteralBytes || !utf8.ValidString(s) || strings.HasPrefix(s, marker) {
 			return nil, refusal.Newf(refusal.Malformed, "secret %d cannot be looked for: it has %d bytes, expected at least %d of UTF-8 text", i+1, len(s), minLiteralBytes).
 				WithHint("give the whole secret, without white space around it")
 		}
 		more.secrets = append(more.secrets, s)
 	}
-	var forms []literalForm
+	var forms, folded []literalForm
 	for _, s := range more.secrets {
-		forms = append(forms, literalForms(s)...)
-		more.near = append(more.near, nearForms(s)...)
+		kind := kindOf(s)
+		its := withKind(kind, literalForms(s))
+		near := withKind(kind, nearForms(s))
+		if core := coreOf(s); core != "" {
+			inner := withKind(kind, append([]literalForm{{text: core, inside: true}}, encoded(core)...))
+			its, near = append(its, inner...), append(near, inner[0])
+			folded = append(folded, inner...)
+		}
+		forms = append(forms, its...)
+		more.near = append(more.near, near...)
+		folded = append(folded, near...)
 	}
 	more.literals = newLiteralIndex(forms)
+	more.foldForms(folded)
 	return more, nil
 }
+
+func (r *Redactor) foldForms(forms []literalForm) {
+	var long []literalForm
+	for _, form := range forms {
+		if form = foldForm(form); len(form.text) >= minFoldedBytes {
+			long = append(long, form)
+		}
+	}
+	for i, form := range long {
+		if i == 0 || len(form.text) < r.shortest {
+			r.shortest = len(form.text)
+		}
+	}
+	if len(long) > 0 {
+		r.folded = newLiteralIndex(long)
+	}
+}
+
+// kindOf is what a marker says of a literal secret: the kind that its shape tells,
+// so that it does not matter for the key of a request whether the secret was known.
+func kindOf(secret string) string {
+	if found := findShapes(secret, false); len(found) == 1 && found[0].start == 0 && found[0].end == len(secret) {
+		return found[0].kind
+	}
+	return "literal"
+}
+
+func withKind(kind string, forms []literalForm) []literalForm {
+	for i := range forms {
+		forms[i].kind = kind
+	}
+	return forms
+}
+
+// Knows reports whether a literal secret is among those that are taken out.
+func (r *Redactor) Knows(secret string) bool { return r != nil && slices.Contains(r.secrets, secret) }
 
 // Text returns s without its secrets, and how many there were.
 func (r *Redactor) Text(s string) (string, int) {
@@ -77,18 +128,13 @@ type span struct {
 func (r *Redactor) find(s string, names bool) []span {
 	found := findShapes(s, names)
 	if r != nil {
-		r.literals.find(s, func(at int, form literalForm) (int, bool) {
-			f := span{at, at + len(form.text), "literal"}
-			for form.inside && f.start > 0 && isTokenByte(s[f.start-1]) {
-				f.start--
-			}
-			for form.inside && f.end < len(s) && isTokenByte(s[f.end]) {
-				f.end++
-			}
-			found = append(found, f)
-			return f.end, true
-		})
+		found = append(found, r.findLiterals(s)...)
 	}
+	return merge(found)
+}
+
+// merge puts spans in order and joins those that overlap.
+func merge(found []span) []span {
 	if len(found) < 2 {
 		return found
 	}
@@ -283,5 +329,70 @@ func (r *Redactor) holdsLiteral(text []byte) bool {
 		holds = true
 		return 0, false
 	})
+	if !holds {
+		r.findFolded(string(text), func(span) bool { holds = true; return false })
+	}
 	return holds
+}
+
+// findLiterals are the places of literal secrets, in any spelling.
+func (r *Redactor) findLiterals(s string) (found []span) {
+	r.literals.find(s, func(at int, form literalForm) (int, bool) {
+		f := form.widened(s, span{at, at + len(form.text), form.kind})
+		found = append(found, f)
+		return f.end, true
+	})
+	r.findFolded(s, func(f span) bool { found = append(found, f); return true })
+	return found
+}
+
+// Outgoing takes literal secrets out of what goes on to a model or a tool, and
+// leaves the bytes of everything else as they are. Text that is not JSON is taken
+// as it is. A secret that is laid out over texts that stand side by side cannot be
+// replaced without making another document of it, and is refused; one whose pieces
+// have other text between them is not known as one.
+func (r *Redactor) Outgoing(data []byte) ([]byte, error) {
+	if !r.holdsLiteral(data) {
+		return data, nil
+	}
+	n, err := wire.ParseNode(data)
+	if err != nil {
+		return []byte(r.TakeOut(string(data))), nil
+	}
+	r.literalTree(&n)
+	clean := n.AppendJSON(nil)
+	if r.holdsLiteral(clean) {
+		return nil, refusal.Newf(refusal.Malformed, "the request spells out a key of this case in pieces").
+			WithHint("send requests without the key of the case in their text; it belongs in the header")
+	}
+	return clean, nil
+}
+
+// TakeOut is a text without literal secrets. Others stay.
+func (r *Redactor) TakeOut(s string) string {
+	if r == nil {
+		return s
+	}
+	found := merge(r.findLiterals(s))
+	if len(found) == 0 {
+		return s
+	}
+	return replaceSpans([]string{s}, found)[0]
+}
+
+func (r *Redactor) literalTree(n *wire.Node) {
+	if n.Kind == '"' || n.Kind == '0' {
+		if text := r.TakeOut(n.Text); text != n.Text {
+			n.Kind, n.Text = '"', text
+		}
+	}
+	for i := range n.List {
+		m := &n.List[i]
+		r.literalTree(m)
+		if n.Kind == '{' {
+			if name := r.TakeOut(m.Name); name != m.Name {
+				m.Name = uniqueName(n, name)
+			}
+		}
+	}
 }

@@ -68,6 +68,12 @@ func (c *Cassette) validate(l Limits) error {
 	if !slices.Equal(models, h.Models) {
 		return malformed("line 1: the models are %.200q, the interactions name %.200q", h.Models, models)
 	}
+	if found := endpointsOf(c.Interactions); !slices.EqualFunc(found, h.Endpoints, sameUse) {
+		return malformed("line 1: the endpoints are %s, the interactions name %s", usesText(h.Endpoints), usesText(found))
+	}
+	if h.Provenance == Authored && len(h.Endpoints) > 0 {
+		return malformed("line 1: the provenance is authored, and endpoints are named: what was written by hand no server answered")
+	}
 	return nil
 }
 
@@ -111,6 +117,14 @@ func (m *ModelCall) validate() error {
 	}
 	if err := m.Usage.Validate(); err != nil {
 		return err
+	}
+	if m.From != nil {
+		if err := m.From.Validate(); err != nil {
+			return malformed("from: %v", err)
+		}
+	}
+	if s := m.Said; s != nil && (*s == Said{} || len(s.Model) > maxNameBytes || len(s.RequestID) > maxNameBytes || !utf8.ValidString(s.Model+s.RequestID)) {
+		return malformed("said is empty, or has a text of more than %d bytes", maxNameBytes)
 	}
 	return m.Response.validate()
 }

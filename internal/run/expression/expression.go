@@ -136,11 +136,14 @@ func (l *Language) compile(source string, condition bool) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Program{program}, nil
+	return &Program{program, source}, nil
 }
 
 // A Program is a compiled expression. It may be used by several goroutines.
-type Program struct{ program cel.Program }
+type Program struct {
+	program cel.Program
+	source  string
+}
 
 // Holds evaluates a condition. Vars has a value for every variable of the
 // language.
@@ -148,6 +151,9 @@ func (p *Program) Holds(vars map[string]any) (bool, error) {
 	out, _, err := p.program.Eval(vars)
 	if err != nil {
 		return false, err
+	}
+	if u, ok := out.(*types.Unknown); ok {
+		return false, unknown(u)
 	}
 	// An expression of dynamic type, such as args.flag, may turn out not to
 	// be a bool only now.
@@ -158,12 +164,38 @@ func (p *Program) Holds(vars map[string]any) (bool, error) {
 	return answer, nil
 }
 
+// An UnknownError says that what an expression gives depends on an [Unknown].
+type UnknownError struct{ What string } // of the first
+
+func (e *UnknownError) Error() string { return e.What }
+
+// Unknown stands for a value that cannot be known, with a sentence that says so. An
+// expression whose result depends on it has none: [Program.Value] gives an
+// [UnknownError]. One that comes to the same whatever the value is, such as
+// false && unknown, has its result.
+func Unknown(what string) any { return types.NewUnknown(1, types.NewAttributeTrail(what)) }
+
+func unknown(u *types.Unknown) error {
+	for _, id := range u.IDs() {
+		if trails, ok := u.GetAttributeTrails(id); ok && len(trails) > 0 {
+			return &UnknownError{trails[0].Variable()}
+		}
+	}
+	return &UnknownError{"it depends on something that cannot be seen"}
+}
+
+// Source is the text of the expression.
+func (p *Program) Source() string { return p.source }
+
 // Value evaluates an expression. It gives nil, a bool, an int64, a uint64, a
 // float64, a string, a []any or a map[string]any.
 func (p *Program) Value(vars map[string]any) (any, error) {
 	out, _, err := p.program.Eval(vars)
 	if err != nil {
 		return nil, err
+	}
+	if u, ok := out.(*types.Unknown); ok {
+		return nil, unknown(u)
 	}
 	return (&result{left: maxResult}).native(out, maxDepth)
 }

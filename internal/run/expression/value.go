@@ -39,6 +39,8 @@ func (r *result) native(v ref.Val, depth int) (any, error) {
 	switch v := v.(type) {
 	case types.Null:
 		return nil, nil
+	case *types.Unknown: // inside a list or a map
+		return nil, unknown(v)
 	case types.Bool:
 		return bool(v), nil
 	case types.Int:

@@ -8,11 +8,6 @@ func (e *Extractor) count(s *Source) (Value, error) {
 			return v, nil
 		}
 	}
-	if isOfFolder(e.spec.Event) {
-		if err := s.folderSeen(); err != nil {
-			return Value{}, err
-		}
-	}
 	if isToolEvent(e.spec.Event) {
 		return e.countCalls(s)
 	}

@@ -1,8 +1,10 @@
 package extract
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
+	"strconv"
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/plain"
@@ -10,6 +12,7 @@ import (
 	"tallystick/internal/run/expression"
 	"tallystick/internal/run/policy"
 	"tallystick/internal/run/trajectory"
+	"tallystick/internal/run/vantage"
 )
 
 // maxText bounds the texts that are searched with patterns or read as JSON, so
@@ -61,8 +64,46 @@ func Compile(spec Spec) (*Extractor, error) {
 func (e *Extractor) Spec() Spec { return e.spec }
 
 // Extract picks the value. An error says that the evidence does not allow an
-// answer; that there is nothing to find is no error.
-func (e *Extractor) Extract(s *Source) (Value, error) { return rows[e.spec.Kind].pick(e, s) }
+// answer, or that what is asked for cannot be seen; that there is nothing to find
+// is no error.
+func (e *Extractor) Extract(s *Source) (Value, error) {
+	sight := e.sight(s)
+	if sight.Sight == vantage.Not {
+		return Value{}, unseen(e.spec.String(), sight.Why)
+	}
+	v, err := rows[e.spec.Kind].pick(e, s)
+	if err != nil || sight.Sight == vantage.Seen {
+		return v, err
+	}
+	return partly(e.spec.String(), v, sight.Why)
+}
+
+// sight says how much can be seen of what the spec asks for. A count is of events;
+// an expression says itself what it depends on, when it is evaluated.
+func (e *Extractor) sight(s *Source) vantage.View {
+	if e.spec.Kind == Count {
+		return s.sees(vantage.Event, string(e.spec.Event))
+	}
+	return s.sees(vantage.Extract, string(e.spec.Kind))
+}
+
+// partly is a value of which there may be more than was seen. A number is the
+// least that it can be; that nothing was found says nothing.
+func partly(what string, v Value, why string) (Value, error) {
+	switch {
+	case v.Span != nil:
+		v.Span.Unseen = cmp.Or(v.Span.Unseen, why)
+	case v.Found && v.Kind == NumberValue:
+		n, err := strconv.Atoi(string(v.Number))
+		if err != nil {
+			return Value{}, unseen(what, why)
+		}
+		v.Span = &Span{Sure: n, Made: trajectory.CallCount{Executed: n}, Unseen: why}
+	case !v.Found:
+		return Value{}, unseen(what, why)
+	}
+	return v, nil
+}
 
 func (e *Extractor) turns(s *Source) Value { return countValue(int64(s.Trajectory.Turns())) }
 
@@ -262,12 +303,6 @@ func (e *Extractor) test(s *Source) Value {
 }
 
 func (e *Extractor) evaluate(s *Source) (Value, error) {
-	if err := s.CheckFolder(e.spec.Expression); err != nil {
-		return Value{}, err
-	}
-	if err := s.CanSee(e.spec.Expression); err != nil {
-		return Value{}, err
-	}
 	vars, problem, err := s.endVars()
 	if err != nil {
 		return Value{}, err
@@ -275,7 +310,10 @@ func (e *Extractor) evaluate(s *Source) (Value, error) {
 	if problem != "" {
 		return nothing("%s", problem), nil
 	}
-	result, err := e.program.Value(vars)
+	result, err := s.Evaluate(e.program, vars)
+	if refusal.Is(err, refusal.NotFound) {
+		return Value{}, err
+	}
 	if err != nil {
 		return nothing("the expression failed: %.400s", plain.Line(err.Error())), nil
 	}

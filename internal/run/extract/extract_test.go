@@ -12,6 +12,7 @@ import (
 	"tallystick/internal/run/extract"
 	"tallystick/internal/run/policy"
 	"tallystick/internal/run/trajectory"
+	"tallystick/internal/run/vantage"
 )
 
 // A step is an event to be written.
@@ -29,7 +30,7 @@ func said(s string) *trajectory.Content { c := content(s); return &c }
 func started() *trajectory.RunStarted {
 	p := policy.ForMode(policy.Autonomous)
 	return &trajectory.RunStarted{Attempt: "a", Case: "c", Class: "k", Execution: 1, Format: trajectory.Format, Governance: p.Mode,
-		Policy: p.SerialisedDigest(), PolicyShort: p.ShortHash(), Repeat: 1, Target: "t"}
+		Policy: p.SerialisedDigest(), PolicyShort: p.ShortHash(), Repeat: 1, Target: "t", Vantage: vantage.Inside}
 }
 
 func verified(t testing.TB, steps ...step) *trajectory.Verified {

@@ -2,6 +2,7 @@ package extract
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -9,6 +10,7 @@ import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/trajectory"
+	"tallystick/internal/run/vantage"
 )
 
 // A Source is what a case left behind. It is for one goroutine at a time: it
@@ -40,11 +42,29 @@ type Source struct {
 	// ever counted under a name that is misspelled. It may be nil.
 	Tools []string
 
-	answer *digest.Content
-	calls  *trajectory.CallView
-	state  *trajectory.State
-	events []any  // as expressions see them
-	stage  *stage // at the end of the run
+	answer  *digest.Content
+	calls   *trajectory.CallView
+	state   *trajectory.State
+	events  []any // as expressions see them
+	probing []probe
+	stage   *stage // at the end of the run
+}
+
+// sees says how much of what a name stands for can be seen in this run: what its
+// vantage shows, less what could not be read of it.
+func (s *Source) sees(k vantage.Kind, name string) vantage.View {
+	sight := s.Trajectory.Vantage().SeesName(k, name)
+	matters, _ := vantage.Matters(k, name)
+	if why := s.Calls().Unseen; sight.Sight == vantage.Seen && why != "" && slices.Contains(matters, vantage.ToolCalls) {
+		return vantage.View{Sight: vantage.Partly, Why: why}
+	}
+	return sight
+}
+
+// unseen refuses to conclude anything from what cannot be seen.
+func unseen(what, why string) error {
+	return refusal.Newf(refusal.NotFound, "%s cannot be seen: %s", what, why).
+		WithHint("docs/vantage.md says what each kind of target shows; leave the check out, or drive the agent another way")
 }
 
 // Calls are the tool calls of the run.

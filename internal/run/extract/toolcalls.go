@@ -268,13 +268,3 @@ func (v *Value) Asked() [][]Call {
 	}
 	return lists
 }
-
-// CanSee refuses an expression about tool calls where they were not all seen:
-// it would take those that were for all of them.
-func (s *Source) CanSee(expression string) error {
-	view := s.Calls()
-	if view.Unseen == "" || !strings.Contains(expression, "tool_") {
-		return nil
-	}
-	return refusal.Newf(refusal.NotFound, "the expression asks about tool calls, and not all were seen: %s", view.Unseen)
-}

@@ -8,6 +8,7 @@ import (
 	"tallystick/internal/run/expression"
 	"tallystick/internal/run/policy"
 	"tallystick/internal/run/trajectory"
+	"tallystick/internal/run/vantage"
 )
 
 // What expressions see of a run is bounded: an agent that leaves more behind
@@ -38,6 +39,18 @@ var expressions = expression.NewLanguage(maxExpressionCost,
 	expression.Variable{Name: "context", Kind: expression.Object},
 	expression.Variable{Name: "run", Kind: expression.Object},
 )
+
+// runNames are the counts that the variable run always has.
+var runNames = []string{"turn", "tokens", "cost_microdollars", "model_calls", "tool_calls", "tool_calls_executed", "tool_calls_reported", "tool_calls_proposed", "denials", "escalations", "violations"}
+
+// Variables lists what expressions can ask for, as package vantage names it.
+func Variables() []string {
+	list := []string{"events", "memory", "context", "run.answer", "run.status"}
+	for _, name := range runNames {
+		list = append(list, "run."+name)
+	}
+	return list
+}
 
 // CompileCondition compiles a condition over what [Source.EachTurn] gives.
 func CompileCondition(source string) (*expression.Program, error) {
@@ -105,6 +118,7 @@ func (s *Source) seen() (events []any, problem string, err error) {
 		return nil, fmt.Sprintf("the run has %d events, and expressions see at most %d", n, maxSeenEvents), nil
 	}
 	total := 0
+	clock := s.Trajectory.Vantage().Sees(vantage.Time)
 	events = make([]any, 0, s.Trajectory.Len())
 	for ev := range s.Trajectory.Events() {
 		data, err := canon.Marshal(ev.Payload)
@@ -118,9 +132,11 @@ func (s *Source) seen() (events []any, problem string, err error) {
 		if err := json.Unmarshal(data, &payload); err != nil {
 			return nil, "", err
 		}
-		events = append(events, map[string]any{
-			"seq": float64(ev.Seq), "turn": float64(ev.Turn), "type": string(ev.Type), "t": float64(ev.At.Milliseconds()), "payload": payload,
-		})
+		var at any = float64(ev.At.Milliseconds())
+		if clock.Sight != vantage.Seen {
+			at = expression.Unknown("the time of events cannot be seen: " + clock.Why)
+		}
+		events = append(events, map[string]any{"seq": float64(ev.Seq), "turn": float64(ev.Turn), "type": string(ev.Type), "t": at, "payload": payload})
 	}
 	s.events = events
 	return events, "", nil
@@ -137,6 +153,7 @@ type stage struct {
 	run     map[string]any
 	counts  map[string]int64
 	calls   map[int]trajectory.Vantage // by the event that stands for a call
+	unseen  map[string]any             // by variable, what stands for one that cannot be seen
 }
 
 type remembered struct {
@@ -149,7 +166,13 @@ func (s *Source) newStage() *stage {
 	for _, t := range tiers() {
 		st.memory[string(t)] = map[string]any{}
 	}
-	for _, name := range []string{"turn", "tokens", "cost_microdollars", "model_calls", "tool_calls", "tool_calls_executed", "tool_calls_reported", "tool_calls_proposed", "denials", "escalations", "violations"} {
+	st.unseen = map[string]any{}
+	for _, name := range Variables() {
+		if sight := s.sees(vantage.Variable, name); sight.Sight != vantage.Seen {
+			st.unseen[name] = expression.Unknown(name + " cannot be seen: " + sight.Why)
+		}
+	}
+	for _, name := range runNames {
 		st.counts[name] = 0
 	}
 	view := s.Calls()
@@ -165,8 +188,17 @@ func (st *stage) vars(events []any) map[string]any {
 	st.context["peak"], st.context["over_budget"] = float64(st.peak), st.over
 	for name, n := range st.counts {
 		st.run[name] = float64(n)
+		if u := st.unseen["run."+name]; u != nil {
+			st.run[name] = u
+		}
 	}
-	return map[string]any{"events": events, "memory": st.memory, "context": st.context, "run": st.run}
+	vars := map[string]any{"events": events, "memory": st.memory, "context": st.context, "run": st.run}
+	for _, name := range []string{"memory", "context"} {
+		if u := st.unseen[name]; u != nil {
+			vars[name] = u
+		}
+	}
+	return vars
 }
 
 func (st *stage) apply(s *Source, ev *trajectory.Event) error {

@@ -10,6 +10,7 @@ import (
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/trajectory"
+	"tallystick/internal/run/vantage"
 )
 
 // Bounds of what a judge is shown beside the answer. What is over them is left
@@ -242,7 +243,11 @@ func hasResult(c *trajectory.ToolCall) bool {
 
 // callsSeen refuses to take the calls that were seen for all.
 func (s *Source) callsSeen() error {
-	if why := s.Calls().Unseen; why != "" {
+	why := s.Calls().Unseen
+	if sight := s.sees(vantage.Shown, "tool_results"); sight.Sight == vantage.Not {
+		why = sight.Why
+	}
+	if why != "" {
 		return refusal.Newf(refusal.NotFound, "there may be tool calls that nobody saw: %s", why)
 	}
 	return nil
@@ -294,6 +299,9 @@ func passagesOf(text string) []string {
 // FilesLike shows the files of the working folder whose names are given, or match
 // a pattern of path.Match.
 func (s *Source) FilesLike(patterns []string) (View, error) {
+	if sight := s.sees(vantage.Shown, "files"); sight.Sight == vantage.Not {
+		return View{}, unseen("files of the working folder", sight.Why)
+	}
 	if s.File == nil || s.Names == nil {
 		return View{}, refusal.Newf(refusal.NotFound, "the working folder is not at hand").
 			WithHint("files can be judged while the case runs, and again if the evidence has them")

@@ -226,7 +226,7 @@ func hostOf(r *http.Request) string {
 // visible makes a text of the agent fit for an event: without keys, in UTF-8,
 // and not longer than most bytes. Keys go first: half of one has no shape.
 func (g *Gateway) visible(s string, most int) string {
-	s, _ = g.redactor.Text(strings.ToValidUTF8(s, "\uFFFD"))
+	s = g.cfg.Session.Safe(strings.ToValidUTF8(s, "\uFFFD"))
 	if len(s) <= most {
 		return s
 	}
@@ -251,7 +251,9 @@ func (x *exchange) unauthorised() {
 	}
 	p := problem{http.StatusUnauthorized, refusal.TokenRefused, message}
 	x.w.Header().Set("WWW-Authenticate", "Bearer")
-	if !x.g.countRefused() {
+	// Where others than the agent can knock, whoever knocks without the token of the
+	// case would write into its record.
+	if x.g.cfg.Shared || !x.g.countRefused() {
 		x.send(p)
 		return
 	}

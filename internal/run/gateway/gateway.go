@@ -15,8 +15,9 @@
 // Every request leaves a transport_request event, which is written before the
 // end of the reply is sent, so that whatever an agent does because of a reply
 // stands behind it. A session that has stopped takes no more events, so the
-// request that stopped it shows as the failed call only. Requests without the token of the case get nothing, and
-// leave a security_event. The token and other keys are in no event and no error
+// request that stopped it shows as the failed call only. Requests without the token
+// of the case get nothing, and leave a security_event; where others than its agent
+// can reach the gateway they leave nothing at all. The token and other keys are in no event and no error
 // message, and the token is taken out of what goes on to a model or a tool.
 //
 // What the gateway cannot see: tools that an agent executes in its own process
@@ -28,7 +29,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -44,7 +44,6 @@ import (
 
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
-	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/session"
 	"tallystick/internal/run/trajectory"
 	"tallystick/internal/run/wire"
@@ -83,7 +82,8 @@ type Config struct {
 
 	// Shared says that others than the agent of this case can reach the
 	// gateway, as when no sandbox stands around it. Whose token or MCP session
-	// is shown that is not of this case cannot be told then.
+	// is shown that is not of this case cannot be told then, and a request without
+	// the token of the case is in no record.
 	Shared bool
 
 	// Models are the names that GET /v1/models lists: those of the cassette.
@@ -100,9 +100,7 @@ type Config struct {
 // A Gateway is an http.Handler for one case.
 type Gateway struct {
 	cfg      Config
-	redactor *cassette.Redactor
 	tokenSum [sha256.Size]byte
-	marker   string // stands for the token in what goes on
 
 	// ctx bounds model and tool calls. It is not that of the request: an agent
 	// that hangs up does not undo its call, and a recording must be whole.
@@ -128,31 +126,21 @@ func New(ctx context.Context, cfg Config) (*Gateway, error) {
 	if len(cfg.Token) < 16 || strings.ContainsFunc(cfg.Token, notVisible) {
 		return nil, fmt.Errorf("making a gateway: the token has %d bytes, expected 16 or more visible ASCII characters", len(cfg.Token))
 	}
-	redactor, err := cassette.NewRedactor(cfg.Token)
-	if err != nil {
+	// The session takes the token out of what goes on and of what is recorded.
+	if err := cfg.Session.Hide(cfg.Token); err != nil {
 		return nil, fmt.Errorf("making a gateway: %w", err)
 	}
 	if cfg.MaxBodyBytes == 0 {
 		cfg.MaxBodyBytes = defaultBodyBytes
 	}
 	cfg.Models = slices.Sorted(slices.Values(cfg.Models))
-	g := &Gateway{cfg: cfg, redactor: redactor, tokenSum: sha256.Sum256([]byte(cfg.Token)), marker: markerFor(cfg.Token),
+	g := &Gateway{cfg: cfg, tokenSum: sha256.Sum256([]byte(cfg.Token)),
 		slots: make(chan struct{}, maxAtOnce), large: make(chan struct{}, 1), peers: map[string]string{}}
 	g.ctx, g.cancel = context.WithCancel(ctx)
 	return g, nil
 }
 
 func notVisible(r rune) bool { return r <= ' ' || r > '~' }
-
-// markerFor is what a session's redactor makes of the token, so that it does
-// not matter for the match key of a request which of the two took it out.
-func markerFor(token string) string {
-	var byShape *cassette.Redactor
-	if marked, n := byShape.Text(token); n == 1 && strings.HasPrefix(marked, "[redacted:") && strings.HasSuffix(marked, "]") {
-		return marked
-	}
-	return "[redacted:literal]"
-}
 
 // Server returns an HTTP server for g with time and size limits. It does not
 // listen yet.
@@ -293,10 +281,4 @@ func (g *Gateway) countRefused() bool {
 		return false
 	}
 	return true
-}
-
-// hide takes the token out of what goes on to a model or a tool. It is another
-// one in every run, so it would also make recordings miss.
-func (g *Gateway) hide(body []byte) []byte {
-	return bytes.ReplaceAll(body, []byte(g.cfg.Token), []byte(g.marker))
 }

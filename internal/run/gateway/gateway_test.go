@@ -128,6 +128,34 @@ func TestAForgedTokenCountsAfterAStop(t *testing.T) {
 	}
 }
 
+// Without a sandbox every user of the machine can knock. The record of the case is
+// the same as if they had not, however they knock, and however often.
+func TestWhoeverElseKnocksLeavesNothing(t *testing.T) {
+	record := func(knock bool) string {
+		c := newCase(t, caseOptions{shared: true})
+		if knock {
+			for _, key := range [][]string{
+				{"Authorization", ""}, {"Authorization", "Bearer sk-tally-forged"}, {"Authorization", "Basic dTpw"}, {"Authorization", "", "X-Api-Key", "x"},
+				{"Authorization", "", "X-Goog-Api-Key", "x"}, {"Authorization", "", "Api-Key", "x"}, {"Authorization", "", "Proxy-Authorization", "Bearer x"},
+				{"Authorization", "", sessionHeader, "1"},
+			} {
+				for _, at := range [][2]string{{"POST", "/v1/chat/completions"}, {"POST", "/v1/messages"}, {"POST", "/mcp"}, {"DELETE", "/mcp"}, {"GET", "/v1/models"}, {"GET", "/nowhere?key=x&token=y"}, {"PUT", "/mcp"}, {"GET", "/v1/messages/count_tokens"}} {
+					if got := c.send(t, at[0], at[1], chatHello, key...); got.status < 400 {
+						t.Errorf("%v %v: answered with %d", at, key, got.status)
+					}
+				}
+			}
+			for range maxRefusedEvents + 10 {
+				c.send(t, "POST", "/mcp", "{}", "Authorization", "")
+			}
+		}
+		return types(c.end(t))
+	}
+	if quiet, knocked := record(false), record(true); quiet != knocked {
+		t.Errorf("the record says %q, and without the knocks %q", knocked, quiet)
+	}
+}
+
 func TestWithoutTheTokenNothingReachesTheSession(t *testing.T) {
 	c := newCase(t, caseOptions{})
 	for _, r := range [][2]string{{"/v1/chat/completions", chatHello}, {"/v1/messages", messagesHello}, {"/mcp", initialize("2025-06-18")}} {

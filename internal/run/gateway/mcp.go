@@ -377,8 +377,7 @@ func (x *exchange) callTool(m message) *response {
 	if args == nil {
 		args = []byte("{}")
 	}
-	name := strings.ReplaceAll(*params.Name, x.g.cfg.Token, x.g.marker)
-	reply, err := x.g.cfg.Session.Tool(x.g.ctx, session.ToolCall{Name: name, Args: x.g.hide(args)})
+	reply, err := x.g.cfg.Session.Tool(x.g.ctx, session.ToolCall{Name: *params.Name, Args: args})
 	if err != nil {
 		p := problemOf(err)
 		return failed(m.ID, codeStopped, x.g.visible(string(p.name)+": "+p.message, maxMessage), p.name)

@@ -38,7 +38,7 @@ func (x *exchange) model(api wire.API) {
 	if delivery.Stream && x.g.cfg.Live {
 		onChunk = relay.pass
 	}
-	it, err := x.g.cfg.Session.Model(x.g.ctx, api, x.g.hide(body), onChunk)
+	it, err := x.g.cfg.Session.Model(x.g.ctx, api, body, onChunk)
 	switch {
 	case err != nil && relay.begun:
 		relay.breakOff(problemOf(err))

@@ -284,7 +284,7 @@ func TestTheTokenDoesNotGoOnToAProvider(t *testing.T) {
 	provider := &asking{}
 	c := newCase(t, caseOptions{live: true, models: provider})
 	c.send(t, "POST", "/v1/messages", `{"model":"m","messages":[{"role":"user","content":"`+token+`"}]}`)
-	if got := string(provider.body); got != `{"model":"m","messages":[{"role":"user","content":"[redacted:openai-key]"}]}` {
+	if got := string(provider.body); got != `{"messages":[{"content":"[redacted:openai-key]","role":"user"}],"model":"m"}` {
 		t.Errorf("the provider is asked %s", got)
 	}
 }

@@ -1,6 +1,7 @@
 package grade
 
 import (
+	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/expression"
 	"tallystick/internal/run/extract"
 )
@@ -8,9 +9,8 @@ import (
 // A condition is an expression that must hold at the end of one turn, or of
 // every turn.
 type condition struct {
-	expression string
-	program    *expression.Program
-	atTurn     int // 0 for always
+	program *expression.Program
+	atTurn  int // 0 for always
 }
 
 func validateCondition(at place, r *Rule) error {
@@ -25,7 +25,7 @@ func (c *compiler) condition(at place, n *node, r *Rule) error {
 	if err != nil {
 		return &placed{at.in("expression"), err}
 	}
-	n.condition = &condition{expression: r.Expression, program: program}
+	n.condition = &condition{program: program}
 	if r.AtTurn != nil {
 		n.condition.atTurn = *r.AtTurn
 	}
@@ -37,21 +37,15 @@ func (c *compiler) condition(at place, n *node, r *Rule) error {
 // left behind does not hold. A run without the turn that is asked for, or
 // without any, did not show what it should have.
 func (c *condition) grade(s *extract.Source) verdict {
-	if err := s.CheckFolder(c.expression); err != nil {
-		return unscored("%v", err)
-	}
 	if turns := s.Trajectory.Turns(); turns == 0 || turns < c.atTurn {
 		return unusable(CodeNothingFound, "the run has %d turns, too few to look at", turns)
-	}
-	if err := s.CanSee(c.expression); err != nil {
-		return unscored("%v", err)
 	}
 	var v verdict
 	problem, err := s.EachTurn(func(turn int, vars map[string]any) bool {
 		if c.atTurn != 0 && turn != c.atTurn {
 			return true
 		}
-		v = c.at(turn, vars)
+		v = c.at(s, turn, vars)
 		return v.outcome == Passed && c.atTurn == 0
 	})
 	switch {
@@ -65,8 +59,11 @@ func (c *condition) grade(s *extract.Source) verdict {
 	return v
 }
 
-func (c *condition) at(turn int, vars map[string]any) verdict {
-	result, err := c.program.Value(vars)
+func (c *condition) at(s *extract.Source, turn int, vars map[string]any) verdict {
+	result, err := s.Evaluate(c.program, vars)
+	if refusal.Is(err, refusal.NotFound) {
+		return unscored("at the end of turn %d: %v", turn, err)
+	}
 	if err != nil {
 		return unusable(CodeConditionFails, "at the end of turn %d it failed: %s", turn, quoted(err.Error()))
 	}

@@ -54,7 +54,7 @@ func (c *compiler) embedding(at place, n *node, r *Rule) (err error) {
 		return err
 	}
 	rule := &embeddingRule{model: r.Model, need: *r.Threshold, least: decimal(*r.Threshold)}
-	if rule.right, err = textList(n.expected, true, normaliser{}); err != nil {
+	if rule.right, err = textList(n.expected, true, normaliser{}.text); err != nil {
 		return &placed{at.in("expected"), err}
 	}
 	if len(rule.right) > maxRight {

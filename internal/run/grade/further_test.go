@@ -12,7 +12,7 @@ import (
 // acrostic is a grader that nobody has, and all that adding one takes: the first
 // letters of the lines spell what is expected.
 var acrostic = kindRow{kind: "acrostic", members: expectation, compare: func(expected canon.RawMessage, _ *Rule) (grader, error) {
-	want, err := textList(expected, true, normaliser{})
+	want, err := textList(expected, true, normaliser{}.text)
 	if err != nil {
 		return nil, err
 	}

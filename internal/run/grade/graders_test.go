@@ -16,6 +16,7 @@ import (
 	"tallystick/internal/run/extract"
 	"tallystick/internal/run/policy"
 	"tallystick/internal/run/trajectory"
+	"tallystick/internal/run/vantage"
 )
 
 // A step is an event to be written.
@@ -28,7 +29,7 @@ func verified(t testing.TB, steps ...step) *trajectory.Verified {
 	t.Helper()
 	p := policy.ForMode(policy.Autonomous)
 	start := &trajectory.RunStarted{Attempt: "a", Case: "c", Class: "k", Execution: 1, Format: trajectory.Format, Governance: p.Mode,
-		Policy: p.SerialisedDigest(), PolicyShort: p.ShortHash(), Repeat: 1, Target: "t"}
+		Policy: p.SerialisedDigest(), PolicyShort: p.ShortHash(), Repeat: 1, Target: "t", Vantage: vantage.Inside}
 	l := trajectory.NewLog()
 	for _, s := range append([]step{{0, start}}, steps...) {
 		if _, err := l.Append(s.turn, s.payload, 0); err != nil {

@@ -101,7 +101,9 @@ const (
 	maxPanel        = 16
 )
 
-// seeable is what a judge can be shown, besides the answer, which it always is.
+// Seeable lists what a judge can be shown, besides the answer, which it always is.
+func Seeable() []string { return seeable }
+
 var seeable = []string{question.Answer, question.Transcript, question.ToolResults, question.Files, question.Context}
 
 func validateJudge(at place, r *Rule) error {

@@ -15,7 +15,8 @@ import (
 type measure struct {
 	name string
 	of   func(answer string, right []string) float64
-	most int // bytes of a text; time grows with the product of both lengths
+	most int                 // bytes of a text; time grows with the product of both lengths
+	left func(string) string // what is compared of a text
 }
 
 // maxAligned bounds texts that are compared letter by letter or word by word
@@ -23,11 +24,14 @@ type measure struct {
 const maxAligned = 64 << 10
 
 var (
-	tokenF1 = measure{"token F1", similarity.TokenF1, maxText}
-	bleu    = measure{"BLEU", similarity.BLEU, maxText}
-	rougeL  = measure{"ROUGE-L", similarity.ROUGEL, maxAligned}
-	edits   = measure{"the edit similarity", similarity.EditSimilarity, maxAligned}
+	tokenF1 = measure{"token F1", similarity.TokenF1, maxText, similarity.SQuADWords}
+	bleu    = measure{"BLEU", similarity.BLEU, maxText, asItIs}
+	rougeL  = measure{"ROUGE-L", similarity.ROUGEL, maxAligned, similarity.ROUGEWords}
+	edits   = measure{"the edit similarity", similarity.EditSimilarity, maxAligned, asItIs}
 )
+
+// asItIs is for graders that leave nothing out of a text.
+func asItIs(s string) string { return s }
 
 func validateSimilar(at place, r *Rule) error {
 	if r.Threshold == nil {
@@ -38,7 +42,7 @@ func validateSimilar(at place, r *Rule) error {
 
 // grader makes the grader of a measure, whose score is the measure itself.
 func (m measure) grader(want canon.RawMessage, r *Rule) (grader, error) {
-	right, err := textList(want, true, normaliser{true, true, true})
+	right, err := textList(want, true, m.left)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +77,7 @@ func (m measure) grader(want canon.RawMessage, r *Rule) (grader, error) {
 func rounded(score float64) float64 { return math.Round(score*1e9) / 1e9 }
 
 func squadGrader(want canon.RawMessage, _ *Rule) (grader, error) {
-	right, err := textList(want, true, normaliser{true, true, true})
+	right, err := textList(want, true, similarity.SQuADWords)
 	if err != nil {
 		return nil, err
 	}

@@ -109,7 +109,7 @@ func withoutPunctuation(s string) string {
 
 func normalisedGrader(want canon.RawMessage, r *Rule) (grader, error) {
 	n := newNormaliser(r.Keep)
-	texts, err := textList(want, false, n)
+	texts, err := textList(want, false, n.text)
 	if err != nil {
 		return nil, err
 	}
@@ -174,10 +174,10 @@ func oneOfGrader(expected canon.RawMessage, r *Rule) (grader, error) {
 // are prepared.
 func searched(expected canon.RawMessage, r *Rule) (want []string, prepare func(string) string, err error) {
 	if r.Normalised {
-		want, err = textList(expected, true, normaliser{})
+		want, err = textList(expected, true, normaliser{}.text)
 		return want, normaliser{}.text, err
 	}
-	want, err = textList(expected, true, normaliser{true, true, true})
+	want, err = textList(expected, true, asItIs)
 	return want, func(s string) string { return s }, err
 }
 
@@ -238,7 +238,7 @@ func regexGrader(pattern, match string) (grader, error) {
 
 // textList reads a text, or a list of some. One that nothing is left of after
 // normalising would match every value of which nothing is left either.
-func textList(raw canon.RawMessage, many bool, n normaliser) ([]string, error) {
+func textList(raw canon.RawMessage, many bool, left func(string) string) ([]string, error) {
 	var texts []string
 	switch {
 	case raw.Kind() == '"':
@@ -262,8 +262,8 @@ func textList(raw canon.RawMessage, many bool, n normaliser) ([]string, error) {
 		if len(text) > maxText {
 			return nil, fmt.Errorf("a text of %d bytes, expected at most %d", len(text), maxText)
 		}
-		if strings.TrimSpace(n.text(text)) == "" {
-			return nil, fmt.Errorf("%s is an empty text, which every value would match or none", quoted(text))
+		if strings.TrimSpace(left(text)) == "" {
+			return nil, fmt.Errorf("%s is an empty text, which every value would match or none; the grader exact compares texts as they are", quoted(text))
 		}
 	}
 	return texts, nil

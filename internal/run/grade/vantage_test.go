@@ -7,6 +7,7 @@ import (
 	"tallystick/internal/record/canon"
 	"tallystick/internal/run/extract"
 	"tallystick/internal/run/trajectory"
+	"tallystick/internal/run/vantage"
 )
 
 // seenRun is a run of which calls are known as its words say: "e refund" was
@@ -44,17 +45,18 @@ func seenRun(t testing.TB, tools []string, words ...string) *extract.Source {
 			remote = true
 		}
 	}
-	v := verified(t, steps...)
+	at := vantage.Gateway
 	if remote {
-		v = remoteRun(t, steps)
+		at = vantage.Answers
 	}
-	return &extract.Source{Trajectory: v, Tools: tools}
+	return &extract.Source{Trajectory: runAt(t, at, steps...), Tools: tools}
 }
 
-func remoteRun(t testing.TB, steps []step) *trajectory.Verified {
+// runAt is a run that is seen from a vantage.
+func runAt(t testing.TB, at vantage.Vantage, steps ...step) *trajectory.Verified {
 	t.Helper()
 	l := trajectory.NewLogWithEvents()
-	for _, s := range append([]step{{0, &trajectory.RunStarted{Attempt: "a", Case: "c", Class: "k", Execution: 1, Format: trajectory.Format, Repeat: 1, Target: "t", Vantage: trajectory.SeenAnswers}}}, steps...) {
+	for _, s := range append([]step{{0, &trajectory.RunStarted{Attempt: "a", Case: "c", Class: "k", Execution: 1, Format: trajectory.Format, Repeat: 1, Target: "t", Vantage: at}}}, steps...) {
 		if _, err := l.Append(s.turn, s.payload, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -240,7 +242,7 @@ func TestProhibitionsSeeWhatWasAskedForWithOtherArguments(t *testing.T) {
 		} else {
 			steps = append(steps, step{1, decision})
 		}
-		return &extract.Source{Trajectory: verified(t, steps...), Tools: []string{"transfer"}}
+		return &extract.Source{Trajectory: runAt(t, vantage.Gateway, steps...), Tools: []string{"transfer"}}
 	}
 	prohibitions := []string{
 		`{"extract":{"kind":"tools","name":"transfer"},"grade":{"kind":"json_schema","schema":{"items":{"properties":{"args":{"properties":{"amount":{"maximum":100}}}}}}}}`,

@@ -3,12 +3,14 @@ package harness
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/store"
 	"tallystick/internal/run/agent"
 	"tallystick/internal/run/bench"
+	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/policy"
 	"tallystick/internal/run/scenario"
 	"tallystick/internal/run/session"
@@ -47,7 +49,7 @@ func DriveAgain(ctx context.Context, t *agent.Target, again Again, o agent.Optio
 	if err != nil {
 		return session.Result{}, err
 	}
-	cfg := session.Config{Run: again.First, Rules: rules, Start: start, Models: session.NewScript(s.Model), Source: "authored", Approvals: s.Approvals, Limits: limits}
+	cfg := session.Config{Run: again.First, Rules: rules, Start: start, Models: session.NewScript(s.RepliesFor(cassette.ForAgent)), Source: "authored", Approvals: s.Approvals, Limits: limits}
 	cfg.Run.Target = t.Name
 	work := ""
 	if needsFolder(t, s) {
@@ -102,7 +104,7 @@ func offeredBy(first trajectory.RunStarted, reg bench.Registration, s *scenario.
 	if _, d := alone.Hashes(); d == first.Policy {
 		return nil
 	}
-	var names []string
+	names := slices.Concat(reg.AgentTools, s.AgentTools)
 	for _, t := range s.Tools {
 		names = append(names, t.Name)
 	}

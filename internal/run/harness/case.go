@@ -22,6 +22,7 @@ import (
 	"tallystick/internal/run/session"
 	"tallystick/internal/run/tools"
 	"tallystick/internal/run/trajectory"
+	"tallystick/internal/run/vantage"
 )
 
 // A run is one case under way.
@@ -40,8 +41,12 @@ type run struct {
 	live       Recording
 	driven     agent.DriveResult
 	test       *TestResult
+	before     *TestResult // the test without the agent, once it ran
+	testActs   []string    // what the test tried by itself
 	result     session.Result
 	remote     *DriveResult  // what somebody else drove; nil of what is driven here
+	heard      *books        // what live models were asked for somebody else
+	alone      bool          // driven again, to compare: what was heard answers
 	paused     bool          // driven for somebody else, who runs the case's test and ends it
 	watch      *watcher      // nil if nothing is noted
 	grader     *grade.Grader // once it is needed
@@ -75,7 +80,7 @@ func (r *run) prepare() (remove func(), err error) {
 		dir = r.folder.Dir
 	}
 	var redactor *cassette.Redactor
-	if w.cfg.Live != nil {
+	if w.cfg.Live != nil && !r.alone { // a worker does not know the keys of providers
 		redactor = w.cfg.Live.Redactor()
 	}
 	box, err := tools.New(c.Scenario.Tools, dir, r.player, redactor)
@@ -98,14 +103,14 @@ func (r *run) prepare() (remove func(), err error) {
 		Rules: w.rules, Start: start, Models: models, Source: source, Tools: toolBox, Limits: w.limits, Memory: w.memory, Folder: r.folder,
 		Approvals: c.Scenario.Approvals, Sink: r.job.Spool, Redactor: redactor,
 	}
-	if w.cfg.Spec.Recording != "" {
+	if w.cfg.Spec.Recording != "" && !r.alone {
 		if r.grader, err = w.graderOf(c, nil); err != nil {
 			return fail(err)
 		}
 		r.watch = newWatcher(r.grader.Gold())
 		cfg.Watch = r.watch.see
 	}
-	if w.cfg.People != nil {
+	if w.cfg.People != nil && !r.alone {
 		cfg.Person = func(ctx context.Context, q session.Question) (bool, bool, error) {
 			return w.cfg.People.Approve(ctx, c.ID, q)
 		}
@@ -140,6 +145,9 @@ func needsFolder(t *agent.Target, s *scenario.Scenario) bool {
 // models says who answers model calls: real models, the replies that the case
 // itself has, or its recording.
 func (r *run) models() (session.Models, string, error) {
+	if r.alone && r.heard != nil {
+		return bookReplay{r.heard}, "live", nil
+	}
 	if r.c.Cassette != nil {
 		data, err := r.c.Cassette.Data()
 		if err != nil {
@@ -150,25 +158,30 @@ func (r *run) models() (session.Models, string, error) {
 			return nil, "", fmt.Errorf("case %s: its cassette: %w", r.c.ID, err)
 		}
 		r.player, r.judges = cassette.NewMatchingPlayer(parsed, matching(&r.w.reg, r.w.cfg.Target, r.c)), cassette.NewJudgePlayer(parsed)
-		r.modelNames, r.provenance = parsed.AgentModels(), parsed.Header.Provenance
+		r.modelNames, r.provenance = parsed.For(cassette.ForAgent).Models(), parsed.Header.Provenance
 	}
 	switch {
 	case r.w.cfg.Live != nil && !r.scripted():
 		var err error
 		r.live, err = r.w.cfg.Live.Case(r.c, r.job)
 		return r.live, "live", err
-	case len(r.c.Scenario.Model) > 0:
-		return session.NewScript(r.c.Scenario.Model), "authored", nil
+	case r.job.Authored != nil:
+		return r.job.Authored, "authored", nil
+	case r.authored().Len() > 0:
+		return session.NewScript(r.authored()), "authored", nil
 	case r.player != nil:
 		return &session.Replay{Player: r.player}, "cassette", nil
 	}
 	return nil, "cassette", nil
 }
 
+// authored are the replies that the case has for its agent.
+func (r *run) authored() scenario.Authored { return r.c.Scenario.RepliesFor(cassette.ForAgent) }
+
 // scripted reports whether the case's own replies answer: in a replay, also in
 // one that asks models for what is missing.
 func (r *run) scripted() bool {
-	if len(r.c.Scenario.Model) == 0 {
+	if r.authored().Len() == 0 && r.job.Authored == nil {
 		return false
 	}
 	replies := r.w.cfg.Spec.Replies()
@@ -179,7 +192,7 @@ func (r *run) scripted() bool {
 // left, and ends the trajectory.
 func (r *run) drive(ctx context.Context) {
 	w := r.w
-	driven, err := w.cfg.Target.Drive(ctx, r.s, &r.c.Scenario, w.agentOptions(r.modelNames))
+	driven, err := r.driveTarget(ctx)
 	r.driven = driven
 	if ctx.Err() != nil && errors.Is(context.Cause(ctx), errWallClock) {
 		limit := w.reg.Limits.WallClockSeconds * 1000
@@ -200,6 +213,20 @@ func (r *run) drive(ctx context.Context) {
 		r.paused = false
 	}
 	r.conclude(ctx, driven.Answer, err)
+}
+
+// driveTarget drives the agent while what it is shown stays what was digested. What
+// an agent did that was shown something else is not worth more than an error.
+func (r *run) driveTarget(ctx context.Context) (agent.DriveResult, error) {
+	held, err := r.w.shown.Begin()
+	if err != nil {
+		return agent.DriveResult{}, err
+	}
+	driven, err := r.w.cfg.Target.Drive(ctx, r.s, &r.c.Scenario, r.w.agentOptions(r.modelNames))
+	if changed := held.End(); changed != nil {
+		return driven, changed
+	}
+	return driven, err
 }
 
 // conclude runs the case's test on what the agent left, if it came that far, and ends
@@ -224,7 +251,7 @@ func (r *run) folderKnown() bool {
 
 // agentOptions are how the target is driven.
 func (w *Worker) agentOptions(models []string) agent.Options {
-	return agent.Options{Unsafe: w.cfg.Spec.Unsafe(), Hidden: w.cfg.Hidden, Accept: w.rubrics.accept(), Timeout: w.limits.Wall, Live: w.cfg.Live != nil, Models: models, Warm: w.warm}
+	return agent.Options{Unsafe: w.cfg.Spec.Unsafe(), Hidden: w.cfg.Hidden, Accept: w.rubrics.accept(), Timeout: w.limits.Wall, Live: w.cfg.Live != nil, Models: models, Warm: w.warm, Shown: w.shown}
 }
 
 // finish grades the case and gathers its record and evidence.
@@ -251,6 +278,9 @@ func (r *run) finish(ctx context.Context) (*Graded, error) {
 	} else if err := r.grade(ctx, g); err != nil {
 		return nil, err
 	}
+	if err := r.keepIssue(ctx, g); err != nil {
+		return nil, err
+	}
 	if err := r.keepRecording(g); err != nil {
 		return nil, err
 	}
@@ -273,7 +303,7 @@ func (r *run) finish(ctx context.Context) (*Graded, error) {
 // its own replies, and a class that comes with the program, are not recorded.
 func (r *run) recordIt(stop *session.Stop) string {
 	class := r.w.class
-	if stop.Name != refusal.CassetteMiss || r.job.Attempt == r.w.unnumbered() || r.live != nil || len(r.c.Scenario.Model) > 0 || bench.IsShipped(class) {
+	if stop.Name != refusal.CassetteMiss || r.job.Attempt == r.w.unnumbered() || r.live != nil || r.scripted() || bench.IsShipped(class) {
 		return ""
 	}
 	return fmt.Sprintf("; record it with: tally record %s --target %s --case %s --only-missing --unsafe-record", class, r.w.cfg.Target.Name, r.c.ID)
@@ -286,7 +316,7 @@ func (r *run) newRecord() evidence.CaseScored {
 		Repeat: r.job.Repeat, Execution: r.job.Execution, CaseDigest: r.c.Digest, HarnessVersion: cfg.Spec.Version, IsolationClass: "builtin",
 		AgentIsolation: r.driven.Isolation, StartedAt: evidence.At(r.started), Operator: cfg.Operator,
 		Policy: evidence.PolicyCount{Violations: counts.Violations, Rollbacks: counts.Rollbacks, RollbacksVerified: counts.RollbacksIdentical},
-		Turns:  counts.Turns, Tokens: counts.Tokens, CostMicroUSD: counts.CostMicroUSD, Retries: counts.Retries, Vantage: r.driven.Vantage}
+		Turns:  counts.Turns, Tokens: counts.Tokens, CostMicroUSD: counts.CostMicroUSD, Retries: counts.Retries, Vantage: string(r.driven.Vantage)}
 	if rec.AgentScope = r.driven.Scope; r.driven.Preload != nil {
 		p := r.driven.Preload
 		rec.Preload = &evidence.Preload{Digest: p.Digest, Milliseconds: int64(p.Milliseconds), Modules: p.Modules, Rehearsed: max(p.Rehearsed, 0),
@@ -298,9 +328,9 @@ func (r *run) newRecord() evidence.CaseScored {
 	rec.Retries += r.job.Paid.Retries()
 	rec.Resumed = r.job.Paid.Resumed()
 	if rec.Vantage == "" { // it ended before the agent was driven
-		rec.Vantage = cfg.Target.Vantage()
+		rec.Vantage = string(cfg.Target.Vantage())
 	}
-	if view := trajectory.CallsOf(r.result.Verified); rec.Vantage != trajectory.SeenAnswers {
+	if view := trajectory.CallsOf(r.result.Verified); vantage.Of(rec.Vantage).Sees(vantage.ToolCalls).Sight != vantage.Not {
 		n := view.Count()
 		rec.ToolCalls = &evidence.ToolCallCount{Executed: n.Executed, Reported: n.Reported, Proposed: n.Proposed}
 	}

@@ -42,6 +42,7 @@ type Config struct {
 	// TestMounts are folders that the tests of coding cases find, read-only. The
 	// plan names their digests.
 	TestMounts []sandbox.Mount
+	TestImage  string // the digest of the image that they run from; "" for this machine's own programs
 
 	Operator digest.ID // in whose name it is run; zero if nothing is recorded
 	Parties
@@ -82,6 +83,8 @@ type Judge interface {
 	Knows(name string) error
 	// Digest names its settings, for the plan of an attempt that needs a judge.
 	Digest() digest.Content
+	// Models are those that its settings name, whoever of them is asked in this run.
+	Models() []string
 	// Texts names the program's own texts in which it puts plain questions.
 	Texts() digest.Content
 }

@@ -32,6 +32,10 @@ func NewDriver(ctx context.Context, cfg Config, class DriverClass) (*Driver, err
 	w.unlimit = limitMemory()
 	w.rubrics = newRubrics(w.cfg, reg.Isolation)
 	d := &Driver{w}
+	if w.shown, err = cfg.Target.Show(); err != nil {
+		d.Close()
+		return nil, err
+	}
 	if cfg.Target.Command != nil && !cfg.Spec.Unsafe() {
 		if err := sandbox.CheckAgent(ctx, w.rubrics.accept()); err != nil {
 			d.Close()

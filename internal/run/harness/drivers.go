@@ -9,7 +9,9 @@ import (
 
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/agent"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/journal"
 	"tallystick/internal/run/scenario"
@@ -72,6 +74,9 @@ type Handout struct {
 	Job
 	Case *scenario.Task
 	Live Recording // answers model calls of the case here; nil in a replay
+	// Authored answers them here from the replies that the case has for its agent;
+	// nil if it has none. What the case says of its model is not shown to drivers.
+	Authored session.Models
 }
 
 // ErrDriverLost says that a worker did not come back with its case.
@@ -81,65 +86,51 @@ var ErrDriverLost = errors.New("the worker was lost")
 // two could be compared.
 var ErrNoSecond = errors.New("no second worker takes the case")
 
-// A DriveResult is what came of driving one case, in a form that travels: plain data and
-// pieces named by their digests. Whoever gets one from elsewhere has [Worker.accept]
-// look at it before anything is made of it.
+// A DriveResult is what came of driving one case, in a form that travels: pieces named
+// by their digests, and the few things that do not follow from the plan and the
+// trajectory. What follows from them is not sent: whoever gets a result computes it.
+// [Worker.accept] looks at one from elsewhere before anything is made of it.
 type DriveResult struct {
-	Files      evidence.CaseFiles       `json:"files"` // without what grading adds
-	Isolation  string                   `json:"isolation,omitempty"`
-	Normalised evidence.NormalisedCount `json:"normalised"`
-	Stop       *DriveStop               `json:"stop,omitempty"` // nil if the agent came to its own end
-	Vantage    string                   `json:"vantage"`
-
-	// Paused says that the case has a test, which is run by whoever grades: the
-	// trajectory has no end yet, and the files have all that the agent changed.
-	Paused  bool `json:"paused,omitempty"`
-	Refused bool `json:"refused,omitempty"` // of a paused one: the agent would not do what was asked
+	Files evidence.CaseFiles `json:"files"` // without what grading adds
+	// Isolation is the class of the sandbox that the agent ran in, as its machine saw
+	// it: one that the plan accepts.
+	Isolation string `json:"isolation,omitempty"`
+	// Refused says of an agent behind a URL whose case has a test that it would not do
+	// what was asked: its trajectory has no end yet that could say so.
+	Refused bool `json:"refused,omitempty"`
 
 	Pieces map[digest.Content][]byte `json:"-"`
 }
 
-// A DriveStop is why a case was stopped, in words that are fit to be kept.
-type DriveStop struct {
-	Kind   session.StopKind `json:"kind"`
-	Name   refusal.Name     `json:"name"`
-	Reason string           `json:"reason"` // with what to do about it
-	Text   string           `json:"text"`
-}
-
 // travel gathers what was driven.
 func (r *run) travel() (*DriveResult, error) {
-	stop := r.result.Stop
-	if stop != nil && stop.Kind == session.Broken {
+	if stop := r.result.Stop; stop != nil && stop.Kind == session.Broken {
 		return nil, stop
 	}
 	g := &Graded{}
 	if err := r.gatherToTravel(g); err != nil {
 		return nil, err
 	}
-	d := &DriveResult{Files: g.Files, Paused: r.paused, Refused: r.paused && r.driven.Refused, Isolation: r.driven.Isolation, Vantage: r.driven.Vantage, Pieces: make(map[digest.Content][]byte, len(g.Pieces))}
-	if d.Vantage == "" { // it ended before the agent was driven
-		d.Vantage = r.w.cfg.Target.Vantage()
-	}
-	if r.player != nil {
-		d.Normalised = r.player.Normalised()
-	}
-	if stop != nil {
-		d.Stop = &DriveStop{Kind: stop.Kind, Name: stop.Name, Text: head(r.safe(stop.Err.Error()), 2000), Reason: r.whyStopped(stop)}
-	}
+	d := &DriveResult{Files: g.Files, Refused: r.saysRefused(), Isolation: r.driven.Isolation, Pieces: make(map[digest.Content][]byte, len(g.Pieces))}
 	for _, p := range g.Pieces {
 		d.Pieces[digest.ContentOf(p)] = p
 	}
 	return d, nil
 }
 
-// accept makes a case under way of what was driven elsewhere, as if it had been
-// driven here. It refuses whatever is not of this job: the trajectory must be whole,
-// of this attempt, case, repetition and execution, under this policy, and every piece
-// must be there.
-func (w *Worker) accept(r *run, d *DriveResult) (remove func(), err error) {
+// saysRefused reports whether only the driver knows that the agent would not do what was
+// asked.
+func (r *run) saysRefused() bool {
+	return r.paused && r.w.cfg.Target.Kind == agent.KindHTTP && r.driven.Refused
+}
+
+// accept makes a case under way of what was driven elsewhere, as if it had been driven
+// here. It refuses whatever is not of this job: the trajectory must be whole, of this
+// attempt, case, repetition and execution, under this policy; it must follow from the
+// plan and from what the agent did; and every piece must be there, and no other.
+func (w *Worker) accept(ctx context.Context, r *run, d *DriveResult) (remove func(), err error) {
 	remove = func() {}
-	if err := d.onlyDriven(); err != nil {
+	if err := d.onlyDriven(r.c); err != nil {
 		return remove, err
 	}
 	log, err := d.piece(d.Files.Trajectory.Digest)
@@ -150,44 +141,93 @@ func (w *Worker) accept(r *run, d *DriveResult) (remove func(), err error) {
 	if err != nil {
 		return remove, err
 	}
+	r.remote = d
 	r.result = session.Result{Trajectory: log, Verified: v, Head: v.Head(), Contents: map[digest.Content][]byte{}, Counts: session.CountsOf(v)}
-	r.remote, r.driven.Vantage, r.driven.Isolation = d, d.Vantage, d.Isolation
-	for _, c := range d.Files.Contents {
-		if r.result.Contents[c], err = d.piece(c); err != nil {
-			return remove, err
-		}
-	}
-	for _, text := range []struct {
-		name *digest.Content
-		into *string
-	}{{d.Files.Answer, &r.driven.Answer}, {d.Files.Plan, &r.result.Plan}} {
-		if text.name == nil {
-			continue
-		}
-		data, err := d.piece(*text.name)
-		if err != nil {
-			return remove, err
-		}
-		*text.into = string(data)
+	r.driven.Vantage, r.driven.Isolation = w.cfg.Target.Vantage(), d.Isolation
+	if err := r.takeContents(v); err != nil {
+		return remove, err
 	}
 	if err := r.readEvents(v); err != nil {
 		return remove, err
 	}
-	if s := d.Stop; s != nil {
-		r.result.Stop = &session.Stop{Kind: s.Kind, Name: s.Name, Err: errors.New(s.Text)}
+	if err := r.isolationFits(); err != nil {
+		return remove, err
+	}
+	builtin := w.cfg.Target.Kind == agent.KindBuiltin
+	if !builtin {
+		if err := r.reenact(v); err != nil {
+			return remove, err
+		}
 	}
 	if err := d.boundFolder(); err != nil {
 		return remove, err
 	}
-	remove, ok, err := r.restoreFolder(Stored{Files: d.Files, Read: d.piece})
-	r.folderGone = !ok
-	if err != nil || d.Stop != nil {
+	if err := r.hasFolder(v); err != nil {
 		return remove, err
 	}
-	if d.Paused && r.folder == nil {
-		return remove, foreign("the final folder is missing, or is of a case that begins with other files")
+	remove, ok, err := r.restoreFolder(Stored{Files: d.Files, Read: d.piece})
+	r.folderGone = !ok
+	if err != nil {
+		return remove, err
 	}
-	return remove, r.sameFolder(v)
+	if r.result.Stop == nil {
+		if r.paused && r.folder == nil {
+			return remove, foreign("the final folder is missing, or is of a case that begins with other files")
+		}
+		if err := r.sameFolder(v); err != nil {
+			return remove, err
+		}
+	}
+	if !builtin {
+		return remove, nil
+	}
+	sent := remove // of the folder that came
+	own, err := r.driveAgain(ctx, log)
+	return func() { own(); sent() }, err
+}
+
+// takeContents takes the whole texts of which events have the beginning: those of this
+// trajectory, and no others. Long arguments of a call that was denied may be missing.
+func (r *run) takeContents(v *trajectory.Verified) (err error) {
+	if len(r.remote.Files.Contents) == 0 {
+		return nil
+	}
+	named := map[digest.Content]bool{}
+	for e := range v.Events() {
+		for d := range trajectory.Named(e.Payload) {
+			named[d] = true
+		}
+	}
+	for _, c := range r.remote.Files.Contents {
+		if !named[c] || r.result.Contents[c] != nil {
+			return foreign("the text %s is not of the trajectory, or is named twice", c)
+		}
+		if r.result.Contents[c], err = r.remote.piece(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isolationFits compares the sandbox that the agent is said to have run in with the plan.
+func (r *run) isolationFits() error {
+	var want []string
+	switch got, t := r.remote.Isolation, r.w.cfg.Target; {
+	case t.Kind == agent.KindBuiltin:
+		want = []string{""}
+	case t.Kind == agent.KindHTTP:
+		want = []string{"remote"}
+	case got == "" && r.result.Stop != nil: // it ended before a sandbox was there
+		return nil
+	default:
+		for _, c := range r.w.rubrics.accept() {
+			want = append(want, string(c))
+		}
+	}
+	if !slices.Contains(want, r.remote.Isolation) {
+		return foreign("the agent is said to have run in %.40q, and the plan accepts %q", r.remote.Isolation, want)
+	}
+	return nil
 }
 
 // foreign is the refusal of something that does not belong to the job.
@@ -195,17 +235,14 @@ func foreign(format string, args ...any) error {
 	return refusal.Newf(refusal.ResultRefused, format, args...)
 }
 
-// onlyDriven refuses files that driving does not make.
-func (d *DriveResult) onlyDriven() error {
+// onlyDriven refuses files that driving does not make, and files of another case.
+func (d *DriveResult) onlyDriven(c *scenario.Task) error {
 	f := d.Files
-	if f.Grading != nil || f.TestLog != nil || f.Rubric != nil || f.Recording != nil || f.Verdicts != nil || f.Embeddings != nil || f.Watch != nil {
+	if f.Grading != nil || f.TestLog != nil || f.Rubric != nil || f.Recording != nil || f.Verdicts != nil || f.Embeddings != nil || f.Watch != nil || f.Issue != nil {
 		return foreign("it holds files that only grading makes")
 	}
-	if s := d.Stop; s != nil && s.Kind != session.Truncated && s.Kind != session.Failed && s.Kind != session.Suspended {
-		return foreign("it was stopped with the kind %.40q, which is not known", s.Kind)
-	}
-	if s := d.Stop; s != nil && (!refusal.Known(s.Name) || strings.TrimSpace(s.Text) == "") {
-		return foreign("it was stopped for %.40q, which is not the name of a refusal, or does not say why", s.Name)
+	if f.Version != format.Version || f.HeldOut != c.HeldOut {
+		return foreign("its files are of format %.40q and held out %t; expected %s and %t", f.Version, f.HeldOut, format.Version, c.HeldOut)
 	}
 	return nil
 }
@@ -222,50 +259,92 @@ func (d *DriveResult) piece(name digest.Content) ([]byte, error) {
 // session would have told.
 func (r *run) readEvents(v *trajectory.Verified) error {
 	w, ended := r.w, false
-	var last *trajectory.Content // what the agent said last
+	var last, plan *trajectory.Content // what the agent said last, and means to do
 	for e := range v.Events() {
 		switch p := e.Payload.(type) {
 		case *trajectory.RunStarted:
-			_, policy := w.rules.Hashes()
-			want := trajectory.RunStarted{Attempt: r.job.Attempt, Case: r.c.ID, Class: w.class, Target: w.cfg.Target.Name, Repeat: r.job.Repeat, Execution: r.job.Execution, Policy: policy, Vantage: w.cfg.Target.Vantage(), Format: trajectory.Format}
-			got := trajectory.RunStarted{Attempt: p.Attempt, Case: p.Case, Class: p.Class, Target: p.Target, Repeat: p.Repeat, Execution: p.Execution, Policy: p.Policy, Vantage: p.Vantage, Format: p.Format}
+			short, policy := w.rules.Hashes()
+			want := trajectory.RunStarted{Attempt: r.job.Attempt, Case: r.c.ID, Class: w.class, Target: w.cfg.Target.Name, Repeat: r.job.Repeat, Execution: r.job.Execution, Policy: policy, PolicyShort: short,
+				Governance: w.rules.Policy().Mode, Vantage: w.cfg.Target.Vantage(), Format: trajectory.Format}
+			got := *p
+			got.Input = nil
 			if got != want {
 				return foreign("the trajectory is of %s case %s, repetition %d, execution %d, target %s, policy %s; expected %s case %s, repetition %d, execution %d, target %s, policy %s",
 					got.Attempt, got.Case, got.Repeat, got.Execution, got.Target, got.Policy, want.Attempt, want.Case, want.Repeat, want.Execution, want.Target, want.Policy)
 			}
 			input := trajectory.NewContent([]byte(r.c.Scenario.Turns[0].Text), trajectory.PromptHead)
-			if p.Input == nil || p.Input.Digest != input.Digest {
+			if p.Input == nil || *p.Input != input {
 				return foreign("the trajectory begins with another input than the case has")
 			}
 		case *trajectory.RunCompleted:
-			ended, r.driven.Refused = p.Status != "suspended", p.Status == "refused"
-			if ended && (p.Answer == nil || p.Answer.Digest != digest.ContentOf([]byte(r.driven.Answer))) {
-				return foreign("the answer is not that of the trajectory")
+			if p.Status == "suspended" {
+				r.result.Stop = &session.Stop{Kind: session.Suspended, Name: refusal.ApprovalPending, Err: errors.New("the case waits for an approval")}
+				continue
 			}
+			ended, r.driven.Refused, last = true, p.Status == "refused", p.Answer
+		case *trajectory.RunFailed:
+			kind := session.Failed
+			if p.Name == string(refusal.LimitReached) {
+				kind = session.Truncated
+			}
+			if !refusal.Known(refusal.Name(p.Name)) {
+				return foreign("it was stopped for %.40q, which is not the name of a refusal", p.Name)
+			}
+			r.result.Stop = &session.Stop{Kind: kind, Name: refusal.Name(p.Name), Err: errors.New(p.Detail)}
 		case *trajectory.Failure:
 			if p.Name == string(refusal.FolderUnreadable) {
 				r.result.Folder = refusal.Newf(refusal.FolderUnreadable, "%s", p.Detail)
 			}
+		case *trajectory.Plan:
+			plan = &p.Text
 		case *trajectory.TurnCompleted:
 			last = p.Answer
 		case *trajectory.TestRun:
 			return foreign("the trajectory tells of the case's test, which workers do not run")
 		}
 	}
-	d, answer := r.remote, digest.ContentOf([]byte(r.driven.Answer))
+	r.paused = !v.Complete()
 	switch {
-	case d.Paused == v.Complete() || d.Paused && d.Stop != nil || !d.Paused && ended != (d.Stop == nil):
-		return foreign("the trajectory and the result do not agree on whether the run came to its own end")
-	case d.Paused && (last == nil || last.Digest != answer):
-		return foreign("the answer is not that of the trajectory")
-	case d.Paused && r.c.Scenario.Test == nil:
-		return foreign("the case is left open for a test, and has none")
+	case r.paused && r.c.Scenario.Test == nil:
+		return foreign("the trajectory has no end, and the case has no test that would be run after it")
 	case ended && r.c.Scenario.Test != nil && r.result.Folder == nil:
 		return foreign("the run has ended without the case's test")
+	case ended && last == nil, r.paused && last == nil:
+		return foreign("the trajectory has no answer")
+	case r.remote.Refused && !(r.paused && w.cfg.Target.Kind == agent.KindHTTP):
+		return foreign("only the trajectory says whether the agent refused")
 	}
-	if d.Paused {
-		r.driven.Refused = d.Refused
+	r.driven.Refused = r.driven.Refused || r.remote.Refused
+	if err := r.takeText(last, r.remote.Files.Answer, &r.driven.Answer); err != nil {
+		return err
 	}
+	return r.takeText(plan, r.remote.Files.Plan, &r.result.Plan)
+}
+
+// takeText takes a text that an event of the trajectory stands for. Sent is what the
+// result names in its place: that, or nothing.
+func (r *run) takeText(c *trajectory.Content, sent *digest.Content, into *string) error {
+	if c == nil || c.Bytes == 0 {
+		if sent != nil {
+			return foreign("the trajectory has no such text as %s", sent)
+		}
+		return nil
+	}
+	if sent != nil && *sent != c.Digest {
+		return foreign("the text %s is not that of the trajectory, which has %s", sent, c.Digest)
+	}
+	if digest.ContentOf([]byte(c.Head)) == c.Digest {
+		*into = c.Head
+		return nil
+	}
+	text, ok := r.result.Contents[c.Digest]
+	if !ok {
+		var err error
+		if text, err = r.remote.piece(c.Digest); err != nil {
+			return err
+		}
+	}
+	*into = string(text)
 	return nil
 }
 
@@ -353,8 +432,7 @@ func (a *attempt) runRemote(ctx context.Context, j job) error {
 		}
 		worker := claim.Worker()
 		if !j.resumed {
-			started := &evidence.CaseStarted{Attempt: a.id, CaseID: j.id, Repeat: j.repeat, Execution: j.execution, Worker: worker.Key}
-			if _, err := a.books.Ledger.AppendRecord(evidence.CaseStartedKind, started); err != nil {
+			if err := a.startCase(j, worker.Key); err != nil {
 				return err
 			}
 		}
@@ -385,8 +463,7 @@ func (a *attempt) runRemote(ctx context.Context, j job) error {
 // skipUnoffered passes over a case because the money is spent. No worker is needed for
 // that.
 func (a *attempt) skipUnoffered(ctx context.Context, j job, given Job) error {
-	started := &evidence.CaseStarted{Attempt: a.id, CaseID: j.id, Repeat: j.repeat, Execution: j.execution}
-	if _, err := a.books.Ledger.AppendRecord(evidence.CaseStartedKind, started); err != nil {
+	if err := a.startCase(j, ""); err != nil {
 		return err
 	}
 	g, err := a.worker.skip(j.index, given, a.cfg.Spec.MaxCostMicroUSD)
@@ -455,22 +532,36 @@ func (w *Worker) gradeFrom(ctx context.Context, claim Claim, index int, j Job) (
 	if err != nil {
 		return nil, err
 	}
-	if err := r.openRecordings(); err != nil {
+	models, source, err := r.models()
+	if err != nil {
 		return nil, err
+	}
+	h := Handout{Job: j, Case: r.c, Live: r.live}
+	if source == "authored" {
+		h.Authored = models
 	}
 	if live, ok := r.live.(LiveTools); ok {
 		defer live.Close()
 	}
-	driven, err := claim.Drive(ctx, Handout{Job: j, Case: r.c, Live: r.live})
+	if r.live != nil {
+		r.heard = &books{Recording: r.live}
+		h.Live = r.heard
+	}
+	driven, err := claim.Drive(ctx, h)
 	if err != nil {
 		return nil, err
 	}
-	remove, err := w.accept(r, driven)
+	remove, err := w.accept(ctx, r, driven)
 	defer remove()
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case errors.Is(err, ErrDriverLost):
+		return nil, err
+	case err != nil:
 		return nil, asForeign(err)
 	}
-	if driven.Paused {
+	if !r.result.Verified.Complete() {
 		if err := r.concludeWithin(ctx); err != nil {
 			return nil, err
 		}
@@ -499,12 +590,6 @@ func asForeign(err error) error {
 	return refusal.Newf(refusal.ResultRefused, "%w", err)
 }
 
-// openRecordings opens what the case replays, and begins its live side.
-func (r *run) openRecordings() error {
-	_, _, err := r.models()
-	return err
-}
-
 // safe takes secrets out of a text, also of a case that was driven elsewhere.
 func (r *run) safe(text string) string {
 	if r.s != nil {
@@ -516,9 +601,6 @@ func (r *run) safe(text string) string {
 
 // whyStopped is the reason that the record of a stopped case gives.
 func (r *run) whyStopped(stop *session.Stop) string {
-	if r.remote != nil && r.remote.Stop != nil {
-		return head(strings.ToValidUTF8(r.safe(r.remote.Stop.Reason), "\uFFFD"), 4000)
-	}
 	return string(stop.Name) + ": " + head(strings.ToValidUTF8(r.safe(stop.Error()), "\uFFFD"), 2000) + r.suggestion(stop) + r.recordIt(stop)
 }
 
@@ -567,14 +649,20 @@ func (a *attempt) doubleOnce(ctx context.Context, j job, given Job, first eviden
 		return err
 	}
 	defer other.release()
-	difference := g.differs(other)
-	if difference == "" {
-		return nil
-	}
+	// The evidence of both is kept, whatever they say: people may compare more than this
+	// program does.
 	if err := a.keep(j, other); err != nil {
 		return err
 	}
-	about["evidence"], about["difference"] = other.Record.EvidenceDigests, difference
+	about["evidence"] = other.Record.EvidenceDigests
+	difference, err := g.differs(other)
+	if err != nil {
+		return err
+	}
+	if difference == "" {
+		return a.note("fleet.workers_agree", evidence.Info, fmt.Sprintf("case %s: workers %s and %s agree", j.id, first.Key, second.Key), about)
+	}
+	about["difference"] = difference
 	if err := a.note("fleet.workers_disagree", evidence.Warn, fmt.Sprintf("case %s: workers %s and %s do not agree: %s", j.id, first.Key, second.Key, difference), about); err != nil {
 		return err
 	}
@@ -584,23 +672,4 @@ func (a *attempt) doubleOnce(ctx context.Context, j job, given Job, first eviden
 	g.Record.Outcome, g.Record.Score = evidence.Unscored, nil
 	g.Record.Reason = fmt.Sprintf("WorkersDisagree: workers %s and %s do not agree: %s", first.Key, second.Key, difference)
 	return nil
-}
-
-// differs says how two runs of one case differ in what counts; "" if they do not.
-func (g *Graded) differs(other *Graded) string {
-	score := func(g *Graded) string {
-		if s := g.Record.Score; s != nil {
-			return fmt.Sprint(s.Score)
-		}
-		return "none"
-	}
-	switch {
-	case g.Record.Outcome != other.Record.Outcome:
-		return fmt.Sprintf("the outcome is %s and %s", g.Record.Outcome, other.Record.Outcome)
-	case score(g) != score(other):
-		return fmt.Sprintf("the score is %s and %s", score(g), score(other))
-	case g.Answer != other.Answer:
-		return "the answers differ"
-	}
-	return ""
 }

@@ -55,7 +55,7 @@ func (r *run) vectors(ctx context.Context, model string, body []byte) (*cassette
 		return &cassette.ModelCall{API: wire.Embeddings, Request: request.Canonical(), Response: cassette.Response{Status: 200, Body: reply}}, nil
 	}
 	models := r.judgeModels()
-	if script := session.ScriptFor(model, r.c.Scenario.Model); script != nil && r.live == nil {
+	if script := session.JudgeScript(&r.c.Scenario, model); script != nil && r.live == nil {
 		models = script
 	}
 	if models == nil {

@@ -9,7 +9,8 @@ import (
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/sequential"
-	"tallystick/internal/run/trajectory"
+	"tallystick/internal/run/agent"
+	"tallystick/internal/run/vantage"
 )
 
 // A brief is what the totals need of a record; a long attempt keeps one for
@@ -113,7 +114,7 @@ func (a *attempt) summary() *Summary {
 			if b.missed {
 				s.Unanswered++
 			}
-			s.CostUnknown = s.CostUnknown || b.vantage == trajectory.SeenAnswers
+			s.CostUnknown = s.CostUnknown || vantage.Of(b.vantage).Sees(vantage.Cost).Sight != vantage.Seen
 			if b.outcome == evidence.Passed || b.outcome == evidence.Failed {
 				sum += b.score
 				scored++
@@ -145,9 +146,11 @@ func (a *attempt) summary() *Summary {
 func (a *attempt) finish() error {
 	// What a run began with and what it ended with is one thing, or nobody knows
 	// what was measured.
-	if began, now := mountsText(&a.plan), mountsText(&evidence.Plan{Mounts: a.worker.mounts()}); began != now {
-		return refusal.Newf(refusal.PlanChanged, "attempt %s: what the target or its tests mount changed while it ran: %s, now %s", a.id, began, now).
-			WithHint("the attempt stays unfinished in the ledger; leave the mounted folders alone and start a new one")
+	for _, shown := range []*agent.Shown{a.worker.shown, a.worker.tested} {
+		if _, err := shown.Begin(); err != nil {
+			return refusal.Newf(refusal.PlanChanged, "attempt %s: what the target or its tests mount changed while it ran: %w", a.id, err).
+				WithHint("the attempt stays unfinished in the ledger; leave the mounted folders alone and start a new one")
+		}
 	}
 	s := a.summary()
 	now := a.cfg.Now()
@@ -163,7 +166,7 @@ func (a *attempt) finish() error {
 		return err
 	}
 	f := &evidence.AttemptFinished{SchemaVersion: evidence.SchemaVersion, Attempt: a.id, Outcomes: s.Outcomes, MeanScore: s.MeanScore, FailureModes: s.FailureModes,
-		Events: &listed, RuntimeMS: max(0, now.Sub(a.started).Milliseconds()), CostMicroUSD: s.CostMicroUSD, Paid: s.Paid, Stopped: s.Stopped}
+		Events: &listed, EventCount: a.list.count, RuntimeMS: max(0, now.Sub(a.started).Milliseconds()), CostMicroUSD: s.CostMicroUSD, Paid: s.Paid, Stopped: s.Stopped}
 	if err := a.sets(f); err != nil {
 		return err
 	}

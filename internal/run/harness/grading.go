@@ -16,6 +16,7 @@ import (
 	"tallystick/internal/run/sandbox"
 	"tallystick/internal/run/scenario"
 	"tallystick/internal/run/trajectory"
+	"tallystick/internal/run/vantage"
 )
 
 // graderOf says how a case is graded: by what it says itself, by the class's
@@ -80,7 +81,7 @@ func (r *run) grade(ctx context.Context, g *Graded) error {
 	tools, _ := r.w.toolsOf(r.c)
 	source := &extract.Source{Trajectory: v, Tools: tools, Answer: r.driven.Answer, HasAnswer: true,
 		Content: func(d digest.Content) ([]byte, bool) { text, ok := r.result.Contents[d]; return text, ok }}
-	if !r.folderGone && r.driven.Vantage != trajectory.SeenAnswers {
+	if !r.folderGone && r.seesFiles() {
 		source.File, source.Names = r.file, r.fileNames
 	}
 	var broken, noView error
@@ -112,6 +113,9 @@ func (r *run) grade(ctx context.Context, g *Graded) error {
 	}
 	return r.record(g, result)
 }
+
+// seesFiles reports whether the working folder is the agent's.
+func (r *run) seesFiles() bool { return r.driven.Vantage.Sees(vantage.Files).Sight == vantage.Seen }
 
 // record puts a grade into the record and the evidence.
 func (r *run) record(g *Graded, result grade.Result) error {
@@ -202,7 +206,7 @@ func (r *run) rubricInput(g *Graded, v *trajectory.Verified, value extract.Value
 	if r.test != nil {
 		output["test"] = map[string]any{"passed": r.test.Passed, "exit": r.test.Exit}
 	}
-	if r.folder != nil && r.driven.Vantage != trajectory.SeenAnswers {
+	if r.folder != nil && r.seesFiles() {
 		changes, err := r.folder.Changes()
 		if err != nil {
 			return nil, err

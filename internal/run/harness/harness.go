@@ -24,6 +24,7 @@ import (
 	"sync"
 	"time"
 
+	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
@@ -88,6 +89,7 @@ type attempt struct {
 	journal *store.Journal
 	listing sync.Mutex       // held by who adds to the journal or seals it
 	listed  bool             // the journal is in the evidence and gets nothing more
+	list    eventList        // what the journal holds, guarded by listing
 	paid    *journal.Journal // of paid calls; nil if nothing is live
 	spools  []*store.Journal
 
@@ -176,8 +178,7 @@ func (a *attempt) runOne(ctx context.Context, n int, j job) error {
 		return a.runRemote(ctx, j)
 	}
 	if !j.resumed {
-		started := &evidence.CaseStarted{Attempt: a.id, CaseID: j.id, Repeat: j.repeat, Execution: j.execution}
-		if _, err := a.books.Ledger.AppendRecord(evidence.CaseStartedKind, started); err != nil {
+		if err := a.startCase(j, ""); err != nil {
 			return err
 		}
 	}
@@ -360,10 +361,16 @@ func (a *attempt) noteRecording(j job, g *Graded) error {
 	if err != nil {
 		return err
 	}
-	t := c.Header.Totals
-	_, err = a.books.Ledger.AppendRecord(evidence.CassetteRecordedKind, &evidence.CassetteRecorded{Class: a.cfg.Bench.Class(), CaseID: j.id, Digest: cassette.Digest(g.Recording),
-		Provenance: string(c.Header.Provenance), Kept: true, Calls: int(t.ModelCalls + t.ToolCalls + t.MCPExchanges), CostMicro: t.CostMicrodollars})
+	_, err = a.books.Ledger.AppendRecord(evidence.CassetteRecordedKind, RecordingEntry(a.cfg.Bench.Class(), j.id, c, cassette.Digest(g.Recording)))
 	return err
+}
+
+// RecordingEntry is what the ledger gets of a recording that is kept.
+func RecordingEntry(class, caseID string, c *cassette.Cassette, d digest.Content) *evidence.CassetteRecorded {
+	t := c.Header.Totals
+	models := int(t.ModelCalls)
+	return &evidence.CassetteRecorded{Class: class, CaseID: caseID, Digest: d, Provenance: string(c.Header.Provenance), Kept: true,
+		Calls: len(c.Interactions), CostMicro: t.CostMicrodollars, ModelCalls: &models, Endpoints: c.Header.Endpoints}
 }
 
 func (a *attempt) suspend(j job) error {

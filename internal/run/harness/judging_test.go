@@ -24,6 +24,7 @@ type magistrate struct {
 
 func (m magistrate) Ask(_ context.Context, j Judging) (Judged, error) { return m.ask(j) }
 func (m magistrate) Knows(string) error                               { return nil }
+func (m magistrate) Models() []string                                 { return []string{"judge-1"} }
 func (m magistrate) Digest() digest.Content                           { return m.settings }
 func (m magistrate) Texts() digest.Content                            { return m.settings }
 

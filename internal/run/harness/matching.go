@@ -59,8 +59,6 @@ func (r *run) noteNormalised(rec *evidence.CaseScored) {
 	var n evidence.NormalisedCount
 	if live, ok := r.live.(Borrower); ok {
 		n, rec.Cached = live.Normalised(), live.Cached()
-	} else if r.remote != nil {
-		n = r.remote.Normalised
 	} else if r.player != nil {
 		n = r.player.Normalised()
 	}

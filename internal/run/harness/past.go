@@ -158,6 +158,8 @@ func samePlan(registered *evidence.AttemptRegistered, now *evidence.Plan, mode s
 		{"how repeats are reduced (--reduce)", reducer(was), reducer(now)},
 		{"whether it stops early (--stop-early)", stopText(was), stopText(now)},
 		{"what the target mounts", mountsText(was), mountsText(now)},
+		{"the root file system of the agent", rootText(was.AgentRoot, now.AgentRoot), rootText(now.AgentRoot, now.AgentRoot)},
+		{"the root file system of the tests", rootText(was.TestRoot, now.TestRoot), rootText(now.TestRoot, now.TestRoot)},
 		{"the mode", registered.Mode, mode},
 		{"whether it is to be submitted (--submit-intent)", was.SubmitIntent, now.SubmitIntent},
 		{"who gives second views (--second-view)", cmp.Or(was.SecondView, "nobody"), cmp.Or(now.SecondView, "nobody")},
@@ -213,6 +215,15 @@ func listDigest(p *evidence.Plan) (digest.Content, error) {
 	}
 	data, err := canon.Marshal(p.Cases)
 	return digest.ContentOf(data), err
+}
+
+// rootText tells which root was planned. A plan that does not say is taken to agree:
+// it is of an earlier program, and its attempt does not count above bronze.
+func rootText(was, now *evidence.Root) string {
+	if was == nil {
+		was = now
+	}
+	return was.Text()
 }
 
 func mountsText(p *evidence.Plan) string {

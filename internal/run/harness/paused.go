@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 
+	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
 	"tallystick/internal/run/session"
@@ -96,6 +97,41 @@ func (d *DriveResult) boundFolder() error {
 	}
 	if total > maxCarriedFolder {
 		return foreign("the final folder has %d bytes, at most %d are accepted", total, maxCarriedFolder)
+	}
+	return nil
+}
+
+// hasFolder refuses a result that leaves out what the agent left in its folder, though it
+// is little enough to travel, or has a folder of a case that begins with other files.
+func (r *run) hasFolder(v *trajectory.Verified) error {
+	folder := r.remote.Files.Folder
+	if !r.paused && !needsFolder(r.w.cfg.Target, &r.c.Scenario) {
+		if folder != nil || r.remote.Files.Diff != nil {
+			return foreign("it has a final folder, and the case has none")
+		}
+		return nil
+	}
+	if folder != nil {
+		start, err := (&digest.Tree{Files: r.c.Files}).Digest()
+		if err == nil && start != folder.Start {
+			err = foreign("the final folder is of a case that begins with other files")
+		}
+		return err
+	}
+	if r.result.Folder != nil { // nobody knows what is in it, and the trajectory says so
+		return nil
+	}
+	total := int64(0)
+	for e := range v.Events() {
+		switch p := e.Payload.(type) {
+		case *trajectory.FileWritten:
+			total += p.Bytes
+		case *trajectory.RunFailed: // it may have ended before the folder was looked at
+			return nil
+		}
+	}
+	if total <= maxKeptFolder {
+		return foreign("the final folder is missing, and the trajectory tells of %d bytes in it", total)
 	}
 	return nil
 }

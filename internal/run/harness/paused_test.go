@@ -37,6 +37,7 @@ func newPausedCase(t *testing.T, line string) *pausedCase {
 		t.Fatal(err)
 	}
 	w := ready.worker
+	w.rubrics = newRubrics(w.cfg, w.reg.Isolation)
 	d, err := NewDriver(context.Background(), Config{Spec: Spec{Class: w.class, Version: "v0"}, Target: cfg.Target, Now: p.clock}, DriverClass{Registration: w.reg, Offered: w.offered})
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +69,7 @@ func (k *pausedCase) accept(t *testing.T) (*run, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	remove, err := k.w.accept(r, k.driven)
+	remove, err := k.w.accept(t.Context(), r, k.driven)
 	t.Cleanup(remove)
 	return r, err
 }
@@ -152,8 +153,7 @@ func TestForgedFoldersAreRefused(t *testing.T) {
 				*k.changed() = append(*k.changed(), evidence.ChangedFile{Path: fmt.Sprint("n", i), Folder: true})
 			}
 		}},
-		{"an answer that the agent did not give", "the answer is not that of the trajectory", func(k *pausedCase) { k.driven.Files.Answer = k.put([]byte("solved")) }},
-		{"a run that ended without the test", "came to its own end", func(k *pausedCase) { k.driven.Paused = false }},
+		{"an answer that the agent did not give", "is not that of the trajectory", func(k *pausedCase) { k.driven.Files.Answer = k.put([]byte("solved")) }},
 		{"a log of the test", "only grading makes", func(k *pausedCase) { k.driven.Files.TestLog = k.put([]byte("passed")) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -191,7 +191,6 @@ func TestTestsAreNotOfWorkers(t *testing.T) {
 	t.Run("ended", func(t *testing.T) {
 		k := newPausedCase(t, testedLine)
 		finish(t, k, &trajectory.RunCompleted{Status: "completed", Answer: &answer})
-		k.driven.Paused = false
 		if _, err := k.accept(t); err == nil || !strings.Contains(err.Error(), "ended without the case's test") {
 			t.Errorf("got %v", err)
 		}

@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,7 +85,10 @@ func (w *Worker) planOf(chosen []int) (evidence.Plan, error) {
 	p := evidence.Plan{BenchDigest: cfg.Bench.Digest(), RegistrationDigest: cfg.Bench.RegistrationDigest(), TargetDigest: cfg.Target.Digest,
 		CaseCount: len(chosen), Repeat: spec.repeats(), Filtered: cfg.Select != nil || !spec.IsAll(), Selection: spec.planned(w.of), Reduce: spec.reducer(),
 		Retries: spec.ErrorsOf, Replies: spec.Replies(), SubmitIntent: spec.SubmitIntent, Recording: spec.Recording,
-		Mounts: w.mounts(), Parameters: parametersOf(cfg.Target), Normalisers: normalisersOf(cfg.Bench, cfg.Target)}
+		Parameters: parametersOf(cfg.Target), Normalisers: normalisersOf(cfg.Bench, cfg.Target)}
+	if err := w.show(&p); err != nil {
+		return p, err
+	}
 	var err error
 	if p.StopEarly, err = w.stopEarly(&p); err != nil {
 		return p, err
@@ -141,34 +143,31 @@ func parametersOf(t *agent.Target) []evidence.PlannedParameter {
 	return out
 }
 
-// mounts digests what the target mounts and, if a case has a test, what tests
-// find of this machine, for the plan.
-func (w *Worker) mounts() []evidence.PlannedMount {
-	mounted := w.cfg.Target.Mounted()
-	if w.usesTest {
-		for _, m := range w.cfg.TestMounts {
-			one := agent.Mounted{Inside: "tests:" + cmp.Or(m.Inside, m.Host)}
-			var err error
-			if one.Digest, err = agent.DigestMount(m.Host); err != nil {
-				one.Why = err.Error()
-			}
-			mounted = append(mounted, one)
-		}
+// show digests what the target's program finds of this machine and, if a case has a
+// test, what tests find, for the plan and for every case. What workers of a fleet
+// find, they look at themselves.
+func (w *Worker) show(p *evidence.Plan) error {
+	var err error
+	if w.shown, err = w.cfg.Target.Show(); err != nil {
+		return err
 	}
-	var out []evidence.PlannedMount
-	for _, m := range mounted {
-		planned := evidence.PlannedMount{Inside: m.Inside}
-		if !m.Digest.IsZero() {
-			planned.Digest = &m.Digest
-		}
-		out = append(out, planned)
+	p.AgentRoot, p.Mounts = w.shown.Root(), w.shown.Planned()
+	if p.AgentRoot != nil && p.AgentRoot.Kind == evidence.HostRoot && w.cfg.Drivers != nil {
+		p.AgentRoot.Digest = nil // of this machine, where no case is driven
 	}
-	return out
+	if !w.usesTest {
+		return nil
+	}
+	if w.tested, err = agent.ShowTests(w.cfg.TestImage, w.cfg.TestMounts); err != nil {
+		return err
+	}
+	p.TestRoot, p.Mounts = w.tested.Root(), append(p.Mounts, w.tested.Planned()...)
+	return nil
 }
 
-// allow lets agents use the tools that cases of the class offer them, where the
-// class has the restricted policy and none of its own: whoever wrote the cases put
-// them there to be used. It is one policy for the whole class, whichever cases are
+// allow lets agents use the tools that cases of the class offer them, and those of
+// their own that agent_tools lists, where the class has the restricted policy and none
+// of its own: the people who signed the cases put them there to be used. It is one policy for the whole class, whichever cases are
 // run. The plan names it; nil if it is that of the registration.
 func (w *Worker) allow(offered []string) (*digest.ID, error) {
 	if len(offered) == 0 || w.cfg.FirstPolicy || len(w.reg.Policy) > 0 || w.reg.Governance != bench.Restricted {
@@ -200,12 +199,18 @@ func (w *Worker) choose() (chosen []int, offered []string, err error) {
 			names[name] = true
 		}
 		w.askings = append(w.askings, l.askings...)
+		w.parties.Judged = w.parties.Judged || l.judged || l.viewed || len(l.embedders) > 0
+		w.parties.Judges = append(w.parties.Judges, l.embedders...)
 		if l.selected {
 			chosen = append(chosen, i)
 		}
 	}
 	if err := w.cfg.Spec.check(w.cfg.Bench.Class(), looked); err != nil {
 		return nil, nil, err
+	}
+	w.parties.Agents = w.cfg.Target.Models()
+	if w.cfg.Judge != nil {
+		w.parties.Judges = append(w.parties.Judges, w.cfg.Judge.Models()...)
 	}
 	w.of = len(chosen)
 	chosen = w.cfg.Spec.take(chosen, func(i int) string { return looked[i].id })
@@ -243,8 +248,8 @@ type look struct {
 	panel                          []string // the judges that panels name
 	embedders                      []string // the models whose vectors are compared
 	askings                        []digest.Content
-	tools                          []string // that the case offers
-	tree                           *digest.Content
+	tools                          []string // that the case offers, and agent_tools
+	trees                          []digest.Content
 	stays                          string // why the case cannot be driven elsewhere; "" if it can
 	err                            error
 }
@@ -272,6 +277,9 @@ func (w *Worker) lookAt(i int) look {
 	if err != nil {
 		return look{err: err}
 	}
+	if _, err := c.Issue(); err != nil {
+		return look{err: err}
+	}
 	tools, closed := w.toolsOf(c)
 	if !closed {
 		tools = nil
@@ -281,10 +289,8 @@ func (w *Worker) lookAt(i int) look {
 		return look{err: fmt.Errorf("case %s: %w", c.ID, err)}
 	}
 	selected := w.cfg.Spec.Matches(c.ID, c.Tags) && (w.cfg.Select == nil || w.cfg.Select(c))
-	l := look{id: c.ID, tags: c.Tags, selected: selected, judged: grader.UsesJudge(), viewed: w.cfg.Spec.SecondView == evidence.ViewedByJudge && grader.ViewsWithJudge(), panel: grader.Judges(), embedders: grader.Embedders(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil, tree: c.Scenario.Tree}
-	for _, t := range c.Scenario.Tools {
-		l.tools = append(l.tools, t.Name)
-	}
+	l := look{id: c.ID, tags: c.Tags, selected: selected, judged: grader.UsesJudge(), viewed: w.cfg.Spec.SecondView == evidence.ViewedByJudge && grader.ViewsWithJudge(), panel: grader.Judges(), embedders: grader.Embedders(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil, trees: c.Scenario.Trees()}
+	l.tools, _ = w.toolsOf(c)
 	l.stays = w.staysHere(c)
 	if l.askings, err = grader.Askings(); err != nil {
 		return look{err: fmt.Errorf("case %s: %w", c.ID, err)}
@@ -478,7 +484,10 @@ func (a *attempt) open(part int, first ...[]byte) error {
 		return err
 	}
 	dir := filepath.Join(a.books.Runs, a.id)
-	if a.journal, err = store.OpenJournal(filepath.Join(dir, "events.jsonl")); err != nil {
+	if a.journal, err = store.OpenJournal(a.eventsFile()); err != nil {
+		return err
+	}
+	if err := a.readList(); err != nil {
 		return err
 	}
 	a.cfg.Crossed = a.crossed

@@ -60,7 +60,7 @@ func Regrade(ctx context.Context, cfg Config, cases []Stored, visit func(Stored,
 			}
 			continue
 		}
-		c, err := w.cases.Case(i)
+		c, err := w.caseAt(i)
 		if err != nil {
 			return err
 		}

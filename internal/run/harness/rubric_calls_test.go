@@ -5,6 +5,7 @@ import (
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/run/trajectory"
+	"tallystick/internal/run/vantage"
 )
 
 // A rubric is shown what the model asked for beside what the agent made of it.
@@ -13,7 +14,7 @@ func TestARubricSeesWhatWasAskedForWithOtherArguments(t *testing.T) {
 	result := trajectory.NewContent([]byte("paid"), trajectory.ResultHead)
 	l := trajectory.NewLogWithEvents()
 	for turn, p := range []trajectory.Payload{
-		&trajectory.RunStarted{Attempt: "a", Case: "c", Class: "k", Execution: 1, Format: trajectory.Format, Repeat: 1, Target: "t", Vantage: trajectory.SeenGateway},
+		&trajectory.RunStarted{Attempt: "a", Case: "c", Class: "k", Execution: 1, Format: trajectory.Format, Repeat: 1, Target: "t", Vantage: vantage.Gateway},
 		&trajectory.TurnStarted{},
 		&trajectory.ToolObserved{Args: asked, Call: "m", ID: "a", Name: "transfer", Vantage: trajectory.Proposed},
 		&trajectory.ToolProposed{Args: made, Call: "c1", Name: "transfer"},

@@ -40,6 +40,9 @@ type TestMeans struct {
 	// Mounts are folders of the machine that tests need: a compiler, packages
 	// that are installed.
 	Mounts []sandbox.Mount
+	// Shown, if not nil, is what they have been digested to, and the image that the
+	// tests run from.
+	Shown *agent.Shown
 }
 
 // A TestResult is what the test command of a coding case said.
@@ -54,6 +57,8 @@ type TestResult struct {
 	// Reports are what the output says of each test, by the name that
 	// must_pass would have.
 	Reports map[string]TestAction
+
+	brokenPackages int // reported to fail as a whole, as what does not compile
 }
 
 // A TestAction is how a single test ended, as "go test -json" says it.
@@ -73,10 +78,9 @@ func (r *run) runTest(ctx context.Context) (*TestResult, error) {
 	if err != nil {
 		return nil, nil // the case has failed without it
 	}
-	out, err := RunTest(ctx, r.c, now, r.folder.Dir, TestMeans{Accept: r.w.rubrics.accept(), Hidden: r.w.cfg.Hidden, Mounts: r.w.cfg.TestMounts})
-	// What runs here is what the agent left.
+	out, err := r.heldTest(ctx, now, r.folder.Dir)
 	if out != nil {
-		if rerr := agent.RecordAttempts(r.s, out.Attempted); rerr != nil {
+		if rerr := r.recordTried(ctx, out.Attempted, err); rerr != nil {
 			return nil, rerr
 		}
 	}
@@ -88,6 +92,23 @@ func (r *run) runTest(ctx context.Context) (*TestResult, error) {
 	}
 	out.Log = []byte(r.s.Safe(string(out.Log)))
 	return out, r.s.Event(&trajectory.TestRun{Command: t.Command, Exit: out.Exit, Ignored: out.Ignored, Passed: out.Passed, Output: r.s.Note(string(out.Log), trajectory.ResultHead)})
+}
+
+// recordTried records what was tried while the test ran. What the test does by
+// itself is not the agent's; of a test that broke the sandbox everything is.
+func (r *run) recordTried(ctx context.Context, tried []sandbox.Attempt, broken error) error {
+	agents := tried
+	if broken == nil {
+		var tests []sandbox.Attempt
+		var err error
+		if agents, tests, err = r.blame(ctx, tried); err != nil {
+			return err
+		}
+		if err := r.noteTestActs(tests); err != nil {
+			return err
+		}
+	}
+	return agent.RecordAttempts(r.s, agents)
 }
 
 // RunTest runs the case's test on a copy of a working folder, in a sandbox
@@ -102,7 +123,7 @@ func RunTest(ctx context.Context, c *scenario.Task, now *store.Picture, from str
 		return nil, err
 	}
 	defer remove()
-	o := sandbox.AgentOptions{Accept: m.Accept, Command: t.Command, WorkFolder: filepath.Join(dir, "work"), System: true, Hidden: m.Hidden,
+	o := sandbox.AgentOptions{Accept: m.Accept, Command: t.Command, WorkFolder: filepath.Join(dir, "work"), System: m.Shown.Image() == nil, Image: m.Shown.Image(), Expect: m.Shown.Expect(), Hidden: m.Hidden,
 		Env: testEnvironment, Limits: sandbox.AgentLimits{Timeout: time.Duration(t.TimeoutSeconds) * time.Second}, ReadOnly: slices.Clone(m.Mounts)}
 	if err := session.Plant(bed, o.WorkFolder, from); err != nil {
 		return nil, err
@@ -127,7 +148,8 @@ func RunTest(ctx context.Context, c *scenario.Task, now *store.Picture, from str
 
 // tested reads what a test command said.
 func tested(t *scenario.Test, result sandbox.AgentResult) (*TestResult, error) {
-	out := &TestResult{Exit: result.ExitCode, Class: result.Class, Verdict: result.Verdict, Log: append(append([]byte{}, result.Stdout...), result.StderrHead...), Reports: reportsIn(result.Stdout)}
+	out := &TestResult{Exit: result.ExitCode, Class: result.Class, Verdict: result.Verdict, Log: append(append([]byte{}, result.Stdout...), result.StderrHead...)}
+	out.Reports, out.brokenPackages = reportsIn(result.Stdout)
 	if result.Verdict != sandbox.OK {
 		out.note("the test ended with %s, exit status %d %s", result.Verdict, result.ExitCode, result.NotStarted)
 	}
@@ -178,11 +200,17 @@ func (r *TestResult) checkNamed(names []string) {
 
 // reportsIn reads the lines that tell how tests ended. A failure stands, whatever
 // is said of the same test before or after it.
-func reportsIn(output []byte) map[string]TestAction {
-	reports := map[string]TestAction{}
+func reportsIn(output []byte) (reports map[string]TestAction, brokenPackages int) {
+	reports = map[string]TestAction{}
 	for line := range bytes.Lines(output) {
 		var e struct{ Action, Package, Test string }
-		if len(line) == 0 || line[0] != '{' || json.Unmarshal(line, &e) != nil || e.Test == "" {
+		if len(line) == 0 || line[0] != '{' || json.Unmarshal(line, &e) != nil {
+			continue
+		}
+		if e.Test == "" {
+			if TestAction(e.Action) == TestFailed && e.Package != "" {
+				brokenPackages++
+			}
 			continue
 		}
 		name := e.Package + " " + e.Test
@@ -193,7 +221,7 @@ func reportsIn(output []byte) map[string]TestAction {
 			}
 		}
 	}
-	return reports
+	return reports, brokenPackages
 }
 
 // maxIgnored bounds the list of what a test did not get.

@@ -43,9 +43,13 @@ type Worker struct {
 	panel                        []string         // the judges of judge.yaml that panels name
 	embedders                    []string         // the models whose vectors are compared
 	askings                      []digest.Content // what judges are asked, of every case
+	parties                      scenario.Parties // who asks which model, of every case
 
 	of    int // cases that the patterns of the selection fit
 	tasks int // executions that the plan promises
+
+	// What this machine shows to agents and to the tests of cases; nil for nothing.
+	shown, tested *agent.Shown
 
 	rubrics *rubrics
 	warm    *agent.Warm // the sandbox of a preloaded agent, or nil
@@ -90,6 +94,9 @@ type Job struct {
 	// execution that an earlier process began goes on as far as it is the same:
 	// otherwise there is a refusal of the name JournalDiffers.
 	Paid *journal.Running
+	// Authored, if not nil, answers in place of replies that the case has for its
+	// agent: they stay with whoever keeps the case.
+	Authored session.Models
 }
 
 // A Graded is one case that was driven and graded, and is not recorded. Record,
@@ -248,11 +255,20 @@ func (w *Worker) notRun(index int, j Job, halt func(*session.Session)) (*Graded,
 }
 
 func (w *Worker) take(index int, j Job) (*run, error) {
-	c, err := w.cases.Case(index)
+	c, err := w.caseAt(index)
 	if err != nil {
 		return nil, err
 	}
 	return &run{w: w, job: j, c: c, started: w.cfg.Now()}, nil
+}
+
+// caseAt is a case of the bench in which each authored reply has its party.
+func (w *Worker) caseAt(index int) (*scenario.Task, error) {
+	c, err := w.cases.Case(index)
+	if err == nil {
+		w.parties.Assign(&c.Scenario)
+	}
+	return c, err
 }
 
 // find gives the place of a case in the bench.

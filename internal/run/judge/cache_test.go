@@ -15,12 +15,48 @@ import (
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
+	"tallystick/internal/run/wire"
 	"tallystick/internal/testing/fakemodel"
 )
 
 // A second judge gives another verdict, so that a miss shows.
 func twoVerdicts(t *testing.T) *court {
 	return newCourt(t, fakemodel.New(t, says(reply(0, false, "wrong"), reply(1, true, "right"))...))
+}
+
+// A verdict that another server gave is not used again, whichever way the settings
+// changed; one of the same server is.
+func TestVerdictsOfAnotherServerAreDrawnAgain(t *testing.T) {
+	c := twoVerdicts(t)
+	q := aQuestion("4")
+	here, err := evidence.EndpointAt(c.server.OpenAI())
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := here
+	known := true
+	c.at = func(wire.API) (evidence.Endpoint, bool) { return place, known }
+	if o := c.ask(Live, q); o.Cached || o.Score != 0 || len(o.Document.Endpoints) != 1 || o.Document.Endpoints[0] != here.URL() {
+		t.Fatalf("the first draw: %+v", o.Document)
+	}
+	if o := c.ask(Live, q); !o.Cached {
+		t.Error("the same server is asked twice")
+	}
+	place.Path += "/other"
+	if o := c.ask(Live, q); o.Cached || o.Score != 1 {
+		t.Errorf("a verdict of %s answers for %s", here.URL(), place.URL())
+	}
+	// What nobody saw the place of might be from anywhere.
+	place, c.models = here, placeless{liveModels(t, fakemodel.New(t, says(reply(0, false, "wrong"), reply(1, true, "right"))...))}
+	other := aQuestion("5")
+	c.ask(Live, other)
+	if o := c.ask(Live, other); o.Cached {
+		t.Error("a verdict without a place answers")
+	}
+	known, c.models = false, nil
+	if o := c.ask(Replay, other); o.Document == nil {
+		t.Error("a replay compares endpoints")
+	}
 }
 
 // Tampering: a hand-edited entry is a miss, with a warning

@@ -20,6 +20,7 @@ import (
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/provider"
 	"tallystick/internal/run/session"
+	"tallystick/internal/run/wire"
 	"tallystick/internal/testing/fakemodel"
 )
 
@@ -52,6 +53,7 @@ type court struct {
 	key    *seal.Key
 	set    *Settings
 	now    time.Time
+	at     func(wire.API) (evidence.Endpoint, bool)
 
 	mu    sync.Mutex
 	draws []Draw
@@ -88,6 +90,19 @@ func liveModels(t testing.TB, server *fakemodel.Server) *provider.Live {
 	return live.Live
 }
 
+// placeless are models of which nobody sees where they are.
+type placeless struct{ session.Models }
+
+func (m placeless) Call(ctx context.Context, api wire.API, body []byte, onChunk func(string) error) (*cassette.Interaction, error) {
+	it, err := m.Models.Call(ctx, api, body, onChunk)
+	if err == nil {
+		call, copied := *it.Model, *it
+		call.From = nil
+		copied.Model, it = &call, &copied
+	}
+	return it, err
+}
+
 func (c *court) drawn(caseID string, key digest.ID) Drawn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,7 +128,7 @@ func (c *court) draw(d Draw) error {
 
 func (c *court) judge(mode Mode) *Judge {
 	c.t.Helper()
-	j, err := New(Config{Settings: c.set, Mode: mode, Cache: OpenCache(c.dir, c.key), Drawn: c.drawn, Draw: c.draw,
+	j, err := New(Config{Settings: c.set, Mode: mode, Cache: OpenCache(c.dir, c.key), Drawn: c.drawn, Draw: c.draw, At: c.at,
 		Now: func() time.Time { return c.now }})
 	if err != nil {
 		c.t.Fatal(err)

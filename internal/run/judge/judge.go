@@ -40,6 +40,7 @@ import (
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/session"
+	"tallystick/internal/run/wire"
 )
 
 // maxMalformed is how many replies of one draw may be no verdict before it is
@@ -91,6 +92,10 @@ type Config struct {
 	// replay, a signature is enough for an entry of the cache.
 	Drawn func(caseID string, key digest.ID) Drawn
 	Draw  func(Draw) error
+
+	// At says where a live judge is asked now: a verdict that came from elsewhere is
+	// not used again. With nil nothing is compared.
+	At func(wire.API) (evidence.Endpoint, bool)
 
 	Now func() time.Time
 }
@@ -273,6 +278,9 @@ func (w *work) cached() (*Document, []evidence.IntegrityEvent, error) {
 			return nil, nil, err
 		}
 	}
+	if s == hit && w.elsewhere(d) {
+		return nil, nil, nil // the settings name another server, which is asked
+	}
 	if s == hit {
 		return d, nil, nil
 	}
@@ -281,6 +289,16 @@ func (w *work) cached() (*Document, []evidence.IntegrityEvent, error) {
 		return nil, nil, err
 	}
 	return nil, []evidence.IntegrityEvent{*e}, nil
+}
+
+// elsewhere reports whether a verdict is not all from where the judge is asked now.
+func (w *work) elsewhere(d *Document) bool {
+	cfg := &w.judge.cfg
+	if cfg.At == nil || cfg.Mode != Live {
+		return false
+	}
+	now, ok := cfg.At(cfg.Settings.API)
+	return !ok || len(d.Endpoints) != 1 || d.Endpoints[0] != now.URL()
 }
 
 // inLedger holds an entry against what the ledger has: somebody may have put
@@ -394,6 +412,7 @@ func (w *work) reply(ctx context.Context, d *Document, pieces *[][]byte, body []
 			return said{}, false, err
 		}
 		d.price(it)
+		d.cameFrom(it)
 		if err == nil {
 			err = statusOf(it)
 		}
@@ -432,6 +451,17 @@ func (d *Document) reject(s said, err error) {
 		m.Reply = &name
 	}
 	d.Malformed = append(d.Malformed, m)
+}
+
+// cameFrom notes who answered. In a replay it is who did when it was recorded.
+func (d *Document) cameFrom(it *cassette.Interaction) {
+	if it == nil || it.Model == nil || it.Model.From == nil {
+		return
+	}
+	if url := it.Model.From.URL(); !slices.Contains(d.Endpoints, url) {
+		d.Endpoints = append(d.Endpoints, url)
+		slices.Sort(d.Endpoints)
+	}
 }
 
 func (d *Document) price(it *cassette.Interaction) {

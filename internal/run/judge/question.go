@@ -62,7 +62,7 @@ var (
 // answer, which nobody can write into the answer itself: whatever marker an
 // answer holds, it is not the one that ends it.
 const (
-	fenceMark  = cassette.JudgeMark
+	fenceMark  = cassette.JudgeMark + "answer:"
 	fenceLabel = "tallystick judge fence v1\n"
 )
 

@@ -36,6 +36,10 @@ type Document struct {
 	Draw    int            `json:"draw,omitempty"`
 	DrawnAt *evidence.Time `json:"drawn_at,omitempty"`
 
+	// Endpoints are where the replies came from, sorted: the URLs, as the machine that
+	// asked saw them.
+	Endpoints []string `json:"endpoints,omitempty"`
+
 	Votes []Vote `json:"votes"`
 	// Malformed are the replies that were no verdict, and why.
 	Malformed []Malformed `json:"malformed,omitempty"`

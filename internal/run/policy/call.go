@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -17,6 +18,7 @@ type Call struct {
 	Action Action
 	Name   string // of the tool, memory key, agent or question
 	Class  Class  // of a tool, from the bench's definition of it
+	Known  bool   // the tool is one that the case defines, under this very name
 
 	// Args is a JSON object or nothing. Rules see it decoded, with every
 	// number a double.
@@ -44,6 +46,30 @@ func (c *Call) listed() string {
 	return actionPrefix + string(c.Action)
 }
 
+// isListed and isAllowed look the call up in a list of the policy.
+func (c *Call) isListed(list []string) bool {
+	if c.Action != Tool {
+		return slices.Contains(list, c.listed())
+	}
+	return isListed(list, c.Name)
+}
+
+func (c *Call) isAllowed(list []string) bool {
+	if c.Action != Tool {
+		return slices.Contains(list, c.listed())
+	}
+	return isAllowed(list, c.Name)
+}
+
+// isNamed looks the call up in the list of a rule: memory keys and agents by their
+// very names, tools as the policy's own lists do.
+func (c *Call) isNamed(list []string, tool func([]string, string) bool) bool {
+	if c.Action != Tool {
+		return slices.Contains(list, c.Name)
+	}
+	return tool(list, c.Name)
+}
+
 // validate refuses a call that rules could misread.
 func (c *Call) validate() error {
 	switch {
@@ -53,6 +79,8 @@ func (c *Call) validate() error {
 		return fmt.Errorf("no action is called %q", cut(string(c.Action)))
 	case c.Action == Tool && strings.HasPrefix(c.Name, actionPrefix):
 		return fmt.Errorf("a tool is called %q, as only actions are in a list", cut(c.Name))
+	case c.Action == Tool && !c.Known && isForeign(c.Name):
+		return fmt.Errorf("the case has no tool called %q, and its letters can be taken for others, so no list can be compared with it", cut(c.Name))
 	case c.Class != "" && !c.Class.Known():
 		return fmt.Errorf("no safety class is called %q", cut(string(c.Class)))
 	case c.Turn < 0 || c.CostMicroUSD < 0 || c.Tokens < 0:

@@ -53,6 +53,8 @@ type Violation struct {
 	CallID string
 	Rule   string
 	Text   string
+	// Unprevented says that it was seen when it had happened already.
+	Unprevented bool
 }
 
 func (v Violation) String() string { return v.Text }
@@ -92,6 +94,14 @@ func (e *Enforcer) Decide(c Call) Decision {
 	d := e.decideNew(&c)
 	e.calls[c.ID] = &decided{content: content, decision: d}
 	return d
+}
+
+// Would says what the policy would decide about a call now. It keeps nothing of it.
+func (e *Enforcer) Would(c Call) Decision {
+	if err := c.validate(); err != nil {
+		return deny(RuleCall, "%v", err)
+	}
+	return e.evaluate(&c)
 }
 
 func (e *Enforcer) decideNew(c *Call) Decision {
@@ -152,11 +162,51 @@ func (e *Enforcer) Record(c Call, use Usage) ([]Violation, error) {
 		e.totals.ToolCalls++
 	}
 	found = append(found, e.charge(c.ID, use.CostMicroUSD, use.Tokens)...)
-	if c.Action == Tool && e.totals.ToolCalls > e.set.policy.MaxToolCalls {
-		found = append(found, Violation{c.ID, RuleCallBudget,
-			fmt.Sprintf("tool call budget exceeded: %d > %d", e.totals.ToolCalls, e.set.policy.MaxToolCalls)})
+	if c.Action == Tool {
+		found = append(found, e.overCalls(c.ID, false)...)
 	}
 	return found, nil
+}
+
+// Observe judges a tool call that the agent made without asking, in its own process
+// or by its provider, when it is seen. It counts as every call does. What was not
+// permitted is a violation that was seen and not prevented; nobody is asked to
+// approve what has happened.
+func (e *Enforcer) Observe(c Call) (Decision, []Violation) {
+	d := e.Decide(c)
+	e.calls[c.ID] = &decided{content: c.content(), decision: d, recorded: true}
+	var found []Violation
+	switch {
+	case d.Permits():
+	case d.Verdict == Escalate:
+		found = []Violation{e.unprevented(c.ID, d.Rule, "unapproved", c.Name)}
+	default:
+		found = []Violation{e.unprevented(c.ID, d.Rule, "denied", c.Name)}
+	}
+	e.totals.ToolCalls++
+	return d, append(found, e.overCalls(c.ID, true)...)
+}
+
+// Defied is the violation of an agent that tells of a result of a call that was
+// denied here. The call was counted when it was denied.
+func (e *Enforcer) Defied(callID, name string) Violation {
+	rule := RuleCall
+	if seen := e.calls[callID]; seen != nil {
+		rule = seen.decision.Rule
+	}
+	return e.unprevented(callID, rule, "denied here and made all the same,", name)
+}
+
+func (e *Enforcer) unprevented(callID, rule, what, name string) Violation {
+	return Violation{CallID: callID, Rule: rule, Text: fmt.Sprintf("seen, not prevented: %s tool: %s", what, cut(name)), Unprevented: true}
+}
+
+// overCalls is the violation of the budget for tool calls, if it is exceeded.
+func (e *Enforcer) overCalls(callID string, unprevented bool) []Violation {
+	if e.totals.ToolCalls <= e.set.policy.MaxToolCalls {
+		return nil
+	}
+	return []Violation{{callID, RuleCallBudget, fmt.Sprintf("tool call budget exceeded: %d > %d", e.totals.ToolCalls, e.set.policy.MaxToolCalls), unprevented}}
 }
 
 // Charge adds what a model call cost, which no decision precedes. The budget
@@ -176,14 +226,14 @@ func (e *Enforcer) charge(callID string, cost, tokens int64) []Violation {
 		return nil
 	}
 	return []Violation{{callID, RuleCostBudget,
-		fmt.Sprintf("cost budget exceeded: %d > %d", e.totals.CostMicroUSD, e.set.policy.MaxCostMicroUSD)}}
+		fmt.Sprintf("cost budget exceeded: %d > %d", e.totals.CostMicroUSD, e.set.policy.MaxCostMicroUSD), false}}
 }
 
 // recordCall marks the call id as used up and finds what is wrong with the
 // call itself.
 func (e *Enforcer) recordCall(c *Call, executed bool) []Violation {
 	violation := func(rule, what string) []Violation {
-		return []Violation{{c.ID, rule, fmt.Sprintf("%s %s: %s", what, c.Action.noun(), cut(c.Name))}}
+		return []Violation{{c.ID, rule, fmt.Sprintf("%s %s: %s", what, c.Action.noun(), cut(c.Name)), false}}
 	}
 	seen := e.calls[c.ID]
 	if seen == nil {

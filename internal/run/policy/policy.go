@@ -62,6 +62,24 @@ func ForMode(m Mode) Policy {
 	}
 }
 
+// Standard is the policy of a mode, if the hash is its own.
+func Standard(m Mode, h ShortHash) (Policy, bool) {
+	p := ForMode(m)
+	return p, m.known() && p.ShortHash() == h
+}
+
+// Check is what RVF says about a tool by list and mode alone: rules, budgets and
+// approvals come after it.
+func (p *Policy) Check(tool string) Check {
+	switch {
+	case isListed(p.Deny, tool), p.Mode == Restricted && !isAllowed(p.Allow, tool):
+		return Denied
+	case p.Mode == Approved:
+		return Confirmed
+	}
+	return Allowed
+}
+
 // Parse reads a policy in JSON, however it is spelled. Unknown keys, missing
 // ones and rules that could not be applied are refused; the expressions of
 // condition rules are looked at by [Compile].

@@ -120,9 +120,12 @@ func (r *Rule) validate() error {
 	return errors.Join(r.checkScope(), r.checkValues())
 }
 
-func (k Kind) known() bool {
-	return slices.Contains([]Kind{BlockClass, RequireApproval, CapSpend, CapTokens, RateLimit, TimeWindow, AllowList, DenyList, ConditionKind}, k)
+// Kinds lists the kinds of rules.
+func Kinds() []Kind {
+	return []Kind{BlockClass, RequireApproval, CapSpend, CapTokens, RateLimit, TimeWindow, AllowList, DenyList, ConditionKind}
 }
+
+func (k Kind) known() bool { return slices.Contains(Kinds(), k) }
 
 func (r *Rule) checkScope() error {
 	if !r.Kind.known() {

@@ -30,6 +30,15 @@ var conditionVariables = []expression.Variable{
 	{Name: "tool_calls", Kind: expression.Number},         // recorded so far
 }
 
+// ConditionVariables lists what the expression of a condition rule can ask for.
+func ConditionVariables() []string {
+	var names []string
+	for _, v := range conditionVariables {
+		names = append(names, v.Name)
+	}
+	return names
+}
+
 var conditions = expression.NewLanguage(maxConditionCost, conditionVariables...)
 
 // A Ruleset is a policy ready to decide. It never changes and may be used by
@@ -112,7 +121,7 @@ func (e *Enforcer) evaluate(c *Call) Decision {
 // modeDecision is what RVF decides by list and mode, but for one thing: in
 // approved mode the answer is an escalation until somebody approved.
 func (s *Ruleset) modeDecision(c *Call) Decision {
-	if slices.Contains(s.policy.Deny, c.listed()) {
+	if c.isListed(s.policy.Deny) {
 		return deny(RuleDenyList, "%s is on the deny list", c)
 	}
 	var d Decision
@@ -122,7 +131,7 @@ func (s *Ruleset) modeDecision(c *Call) Decision {
 	case Autonomous:
 		d = allow(RuleAutonomous, "%s is allowed in autonomous mode", c)
 	default:
-		if !slices.Contains(s.policy.Allow, c.listed()) {
+		if !c.isAllowed(s.policy.Allow) {
 			return deny(RuleAllowList, "%s is not on the allow list, and the mode is restricted", c)
 		}
 		d = allow(RuleRestricted, "%s is on the allow list", c)
@@ -145,7 +154,7 @@ func (r *Rule) inScope(c *Call) bool {
 	if len(r.Classes) > 0 && c.Class != "" && !slices.Contains(r.Classes, c.Class) {
 		return false
 	}
-	return len(r.Tools) == 0 || slices.Contains(r.Tools, c.Name)
+	return len(r.Tools) == 0 || isListed(r.Tools, c.Name)
 }
 
 // A because says why a rule applies, or that it could not be evaluated.
@@ -178,9 +187,9 @@ func (e *Enforcer) applies(r *Rule, c *Call) (bool, because) {
 	case TimeWindow:
 		return !r.isOpen(e.start.Add(c.At)), because{text: fmt.Sprintf("%s is outside %s to %s UTC%s", e.start.Add(c.At).Format("Mon 15:04:05"), r.From, r.To, r.dayText())}
 	case AllowList:
-		return !slices.Contains(r.Names, c.Name), because{text: "not on the rule's list of names"}
+		return !c.isNamed(r.Names, isAllowed), because{text: "not on the rule's list of names"}
 	case DenyList:
-		return slices.Contains(r.Names, c.Name), because{text: "on the rule's list of names"}
+		return c.isNamed(r.Names, isListed), because{text: "on the rule's list of names"}
 	case ConditionKind:
 		hit, err := e.holds(r, c)
 		return hit, because{text: "the condition holds: " + cut(r.When), err: err}

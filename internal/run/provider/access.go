@@ -18,7 +18,8 @@ import (
 type Access struct {
 	Settings *Settings
 
-	client   *http.Client
+	clients  map[string]*http.Client // by the file of certificates, "" for none
+	trusted  map[string]*roots
 	keys     map[string]string // by the name of the variable or the path of the file
 	redactor *cassette.Redactor
 }
@@ -27,15 +28,22 @@ type Access struct {
 // files that only their owner can read. A variable that is not set is no error
 // before a call needs it.
 func (s *Settings) Access(getenv func(string) string) (*Access, error) {
-	a := &Access{Settings: s, client: newClient(), keys: map[string]string{}}
+	a := &Access{Settings: s, clients: map[string]*http.Client{}, trusted: map[string]*roots{}, keys: map[string]string{}}
 	for _, e := range s.Endpoints {
-		if err := a.load(getenv, e.KeyEnv, e.KeyFile); err != nil {
+		err := a.load(getenv, e.KeyEnv, e.KeyFile)
+		if err == nil {
+			err = a.trust(e.CAFile)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", SettingsFile, e.Provider, err)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.MCP)) {
 		server := s.MCP[name]
 		err := a.load(getenv, server.KeyEnv, server.KeyFile)
+		if err == nil {
+			err = a.trust(server.CAFile)
+		}
 		for _, variable := range server.Secrets {
 			if err == nil {
 				err = a.load(getenv, variable, "")
@@ -106,8 +114,24 @@ func (a *Access) key(owner, env, file string) (string, error) {
 // Redactor removes the keys. It is for the recorder and for the session.
 func (a *Access) Redactor() *cassette.Redactor { return a.redactor }
 
+// trust makes the client of servers whose certificates may be signed by those of a
+// file too.
+func (a *Access) trust(file string) (err error) {
+	if a.clients[file] != nil {
+		return nil
+	}
+	if a.trusted[file], err = loadRoots(a.Settings.dir, file); err == nil {
+		a.clients[file] = newClient(a.trusted[file])
+	}
+	return err
+}
+
 // Close lets go of connections that nobody uses.
-func (a *Access) Close() { a.client.CloseIdleConnections() }
+func (a *Access) Close() {
+	for _, c := range a.clients {
+		c.CloseIdleConnections()
+	}
+}
 
 // clean takes the keys out of an error: the text of a network error can hold
 // bytes that the server has sent.

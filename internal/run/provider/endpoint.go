@@ -2,14 +2,18 @@ package provider
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
+	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/loopback"
 )
 
@@ -30,50 +34,66 @@ func checkURL(text string) error {
 	case u.Scheme != "https" && u.Scheme != "http":
 		return fmt.Errorf("has the scheme %q, expected https", u.Scheme)
 	}
-	return nil
+	_, err = evidence.EndpointAt(text)
+	return err
 }
 
 // errRedirect says that a provider sent us elsewhere. The key was meant for
 // the address in the settings and for no other.
 var errRedirect = errors.New("it redirects to another address, which is not followed")
 
-// newClient makes the HTTP client of one Access. Proxies are taken from
-// HTTPS_PROXY and NO_PROXY, as docs/recording.md says; what is not https goes
-// to this machine and to no proxy.
-func newClient() *http.Client {
-	dialer := &net.Dialer{Timeout: 15 * time.Second}
+// newClient makes the HTTP client of servers that are verified against the given
+// roots. Proxies are taken from HTTPS_PROXY and NO_PROXY, as docs/recording.md says,
+// and are on record; what is not https goes to this machine and to no proxy.
+func newClient(trusted *roots) *http.Client {
 	return &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirect },
-		Transport: loopbackOnly{&http.Transport{
-			Proxy:                 http.ProxyFromEnvironment,
-			DialContext:           dialer.DialContext,
-			TLSHandshakeTimeout:   15 * time.Second,
-			ForceAttemptHTTP2:     true,
-			MaxIdleConnsPerHost:   16,
-			IdleConnTimeout:       time.Minute,
-			ExpectContinueTimeout: time.Second,
-			// Bytes are recorded as they come.
-			DisableCompression:     true,
-			MaxResponseHeaderBytes: 64 << 10,
-		}, plainTransport()},
+		Transport: &loopbackOnly{
+			encrypted: sync.OnceValue(func() *http.Transport { return encryptedTransport(trusted) }),
+			plain:     plainTransport(),
+		},
+	}
+}
+
+func encryptedTransport(trusted *roots) *http.Transport {
+	dialer := &net.Dialer{Timeout: 15 * time.Second}
+	return &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           dialer.DialContext,
+		TLSClientConfig:       &tls.Config{RootCAs: trusted.pool()},
+		TLSHandshakeTimeout:   15 * time.Second,
+		ForceAttemptHTTP2:     true,
+		MaxIdleConnsPerHost:   16,
+		IdleConnTimeout:       time.Minute,
+		ExpectContinueTimeout: time.Second,
+		// Bytes are recorded as they come.
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: 64 << 10,
 	}
 }
 
 // loopbackOnly sends what is not encrypted to this machine, whatever the name
 // localhost stands for in its files.
-type loopbackOnly struct{ encrypted, plain *http.Transport }
+type loopbackOnly struct {
+	encrypted func() *http.Transport // made when it is first needed: its roots take time to read
+	plain     *http.Transport
+	tls       atomic.Bool // encrypted was made
+}
 
 // RoundTrip chooses the transport by the scheme.
-func (t loopbackOnly) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t *loopbackOnly) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme == "https" {
-		return t.encrypted.RoundTrip(r)
+		t.tls.Store(true)
+		return t.encrypted().RoundTrip(r)
 	}
 	return t.plain.RoundTrip(r)
 }
 
 // CloseIdleConnections is what http.Client.CloseIdleConnections looks for.
-func (t loopbackOnly) CloseIdleConnections() {
-	t.encrypted.CloseIdleConnections()
+func (t *loopbackOnly) CloseIdleConnections() {
+	if t.tls.Load() {
+		t.encrypted().CloseIdleConnections()
+	}
 	t.plain.CloseIdleConnections()
 }
 

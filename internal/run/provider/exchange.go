@@ -2,6 +2,7 @@ package provider
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/cassette"
 )
@@ -20,6 +22,7 @@ import (
 type reply struct {
 	status   int
 	header   http.Header
+	from     *evidence.Endpoint // who answered
 	body     []byte
 	streamed bool
 	latency  time.Duration
@@ -63,6 +66,7 @@ func (c *call) try(ctx context.Context) *reply {
 	r := &reply{}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	ctx, seen := watchConnection(ctx)
 	// One clock for the beginning of the reply and for each pause in it.
 	silence := time.AfterFunc(c.endpoint.Timeout, func() { cancel(errSilent) })
 	defer silence.Stop()
@@ -74,7 +78,7 @@ func (c *call) try(ctx context.Context) *reply {
 	}
 	begun := time.Now()
 	defer func() { r.latency = time.Since(begun) }()
-	resp, err := c.live.cfg.Access.client.Do(req)
+	resp, err := c.live.cfg.Access.clients[c.endpoint.CAFile].Do(req)
 	if err != nil {
 		r.fail(ctx, err)
 		r.sent = !isDialError(err)
@@ -83,6 +87,10 @@ func (c *call) try(ctx context.Context) *reply {
 	}
 	defer resp.Body.Close()
 	r.sent, r.status, r.header = true, resp.StatusCode, resp.Header
+	if r.from, err = seen.endpoint(c.endpoint, resp, c.live.cfg.Access.trusted[c.endpoint.CAFile]); err != nil {
+		r.err, r.final = err, true
+		return r
+	}
 	if resp.StatusCode < 200 || resp.StatusCode >= 300 && resp.StatusCode < 400 {
 		r.err, r.final = fmt.Errorf("the status is %d, which no reply has", resp.StatusCode), true
 		if resp.Header.Get("Location") != "" {
@@ -217,6 +225,11 @@ func wholeRunes(text []byte) []byte {
 		}
 	}
 	return text
+}
+
+// requestID is what the provider calls the request, in the headers of its SDKs.
+func requestID(h http.Header) string {
+	return cmp.Or(h.Get("x-request-id"), h.Get("request-id"))
 }
 
 // kept picks the headers that a recording may have.

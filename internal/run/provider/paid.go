@@ -4,8 +4,10 @@ import (
 	"fmt"
 
 	"tallystick/internal/record/canon"
+	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/journal"
+	"tallystick/internal/run/session"
 	"tallystick/internal/run/wire"
 )
 
@@ -31,12 +33,12 @@ func (l *Live) recalled(paid *journal.Call, request cassette.Request, onChunk fu
 	if paid == nil {
 		return nil, nil
 	}
-	kept, err := keptReply(paid, request, l.cfg.Recorder)
+	kept, err := keptReply(paid, request, l.cfg.Recorder, l.cfg.Access.Settings)
 	if kept == nil || err != nil {
 		return nil, err
 	}
 	l.count(func(s *Stats) { s.Recalled++ })
-	return kept, passOn(kept, onChunk)
+	return kept, session.GiveChunks(kept, onChunk)
 }
 
 // Settle says that the verdict on a judge's question is kept, so that the calls
@@ -115,7 +117,7 @@ func (t *LiveTools) recall(method string, request cassette.Request) (*journal.Ca
 	if made == nil {
 		return nil, nil, nil
 	}
-	it, err := keptReply(made, request, t.cfg.Recorder)
+	it, err := keptReply(made, request, t.cfg.Recorder, t.cfg.Access.Settings)
 	return made, it, err
 }
 
@@ -145,7 +147,7 @@ func answered(sent *journal.Sent, request cassette.Request, it *cassette.Interac
 }
 
 // keptReply is the answer that an earlier process got, kept again; nil if none came.
-func keptReply(made *journal.Call, request cassette.Request, recorder *cassette.Recorder) (*cassette.Interaction, error) {
+func keptReply(made *journal.Call, request cassette.Request, recorder *cassette.Recorder, settings *Settings) (*cassette.Interaction, error) {
 	text, err := made.Reply()
 	if err != nil || text == nil {
 		return nil, err
@@ -153,6 +155,10 @@ func keptReply(made *journal.Call, request cassette.Request, recorder *cassette.
 	var it cassette.Interaction
 	if err := canon.UnmarshalCanonical(text, &it); err != nil {
 		return nil, fmt.Errorf("reading a reply of the journal: %w", err)
+	}
+	if settings.Elsewhere(&it, cassette.Recorded) {
+		return nil, refusal.Newf(refusal.JournalDiffers, "a reply of the journal %s", settings.CameFrom(&it)).
+			WithHint("put base_url in %s back to resume, or begin a new attempt", SettingsFile)
 	}
 	kept, err := recorder.Again(it, request)
 	if err != nil {

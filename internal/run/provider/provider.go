@@ -38,6 +38,7 @@ import (
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/journal"
+	"tallystick/internal/run/session"
 	"tallystick/internal/run/wire"
 )
 
@@ -191,7 +192,7 @@ func (l *Live) replay(request cassette.Request, onChunk func(string) error) (*ca
 			return nil, err
 		}
 		l.count(func(s *Stats) { s.Replayed++ })
-		return it, passOn(it, onChunk)
+		return it, session.GiveChunks(it, onChunk)
 	}
 	if l.cfg.OnlyMissing == nil {
 		return nil, nil
@@ -204,25 +205,7 @@ func (l *Live) replay(request cassette.Request, onChunk func(string) error) (*ca
 		return nil, err
 	}
 	l.count(func(s *Stats) { s.Replayed++ })
-	return it, passOn(it, onChunk)
-}
-
-// passOn hands a recorded reply to a client that wants a stream, as a replay
-// does.
-func passOn(it *cassette.Interaction, onChunk func(string) error) error {
-	if onChunk == nil {
-		return nil
-	}
-	reply, err := it.Model.Reply(wire.Delivery{Stream: true, IncludeUsage: true})
-	if err != nil {
-		return err
-	}
-	for _, event := range reply.Stream {
-		if err := onChunk(event); err != nil {
-			return err
-		}
-	}
-	return nil
+	return it, session.GiveChunks(it, onChunk)
 }
 
 // A call is one request on its way, through all of its tries.
@@ -304,7 +287,7 @@ func (c *call) keep(ctx context.Context, r *reply) (*cassette.Interaction, error
 		return nil, c.failure(ctx, r.err)
 	}
 	it, err := l.cfg.Recorder.Model(cassette.ModelTraffic{API: c.api, Request: c.body, Status: r.status, Headers: kept(r.header),
-		Body: r.body, Streamed: r.streamed, Latency: r.latency, Purpose: l.cfg.Purpose})
+		Body: r.body, Streamed: r.streamed, Latency: r.latency, From: r.from, RequestID: requestID(r.header), Purpose: l.cfg.Purpose})
 	if err != nil {
 		c.settle(r.cost(nil, c.most))
 		l.count(func(s *Stats) { s.Failed++ })

@@ -437,7 +437,7 @@ func TestPlainHTTPGoesToThisMachineOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newClient().Do(req); err == nil || !strings.Contains(err.Error(), "which is not this machine") {
+	if _, err := newClient(&roots{}).Do(req); err == nil || !strings.Contains(err.Error(), "which is not this machine") {
 		t.Errorf("got %v", err)
 	}
 }

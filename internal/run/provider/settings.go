@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
 	"tallystick/internal/record/strictyaml"
@@ -37,6 +38,7 @@ type Endpoint struct {
 	BaseURL  string // without a slash at the end
 	KeyEnv   string // name of the variable with the key; "" if KeyFile is set or there is no key
 	KeyFile  string
+	CAFile   string // certificates besides those of the program; "" for none
 	Headers  map[string]string
 	Timeout  time.Duration // until a reply begins, and between two pieces of it
 	Models   map[string]Model
@@ -60,6 +62,7 @@ type Server struct {
 	URL     string
 	KeyEnv  string // bearer token
 	KeyFile string
+	CAFile  string // certificates besides those of the program; "" for none
 
 	Timeout time.Duration // of one exchange
 }
@@ -108,6 +111,7 @@ type endpointFile struct {
 	BaseURL        string               `json:"base_url,omitempty"`
 	KeyEnv         string               `json:"key_env,omitempty"`
 	KeyFile        string               `json:"key_file,omitempty"`
+	CAFile         string               `json:"ca_file,omitempty"`
 	Headers        map[string]string    `json:"headers,omitempty"`
 	TimeoutSeconds int64                `json:"timeout_seconds,omitempty"`
 	Prices         map[string]priceFile `json:"prices,omitempty"`
@@ -130,6 +134,7 @@ type serverFile struct {
 	URL            string            `json:"url,omitempty"`
 	KeyEnv         string            `json:"key_env,omitempty"`
 	KeyFile        string            `json:"key_file,omitempty"`
+	CAFile         string            `json:"ca_file,omitempty"`
 	TimeoutSeconds int64             `json:"timeout_seconds,omitempty"`
 }
 
@@ -195,7 +200,7 @@ func (s *Settings) fill(f *settingsFile) (err error) {
 func (f *endpointFile) endpoint(p *wire.Provider) (*Endpoint, error) {
 	provider := p.Name
 	at := func(field string, err error) error { return strictyaml.At([]string{provider, field}, err) }
-	e := &Endpoint{Provider: provider, KeyEnv: f.KeyEnv, KeyFile: f.KeyFile, Headers: f.Headers, Models: map[string]Model{}}
+	e := &Endpoint{Provider: provider, KeyEnv: f.KeyEnv, KeyFile: f.KeyFile, CAFile: f.CAFile, Headers: f.Headers, Models: map[string]Model{}}
 
 	// The usual key goes to the usual provider only. A server that somebody
 	// else runs gets a key when the file says so.
@@ -262,7 +267,7 @@ func (p priceFile) model() (Model, error) {
 
 func (f serverFile) server(name string) (Server, error) {
 	at := func(field string, err error) error { return strictyaml.At([]string{"mcp", name, field}, err) }
-	s := Server{Command: f.Command, Env: f.Env, Secrets: f.Secrets, URL: f.URL, KeyEnv: f.KeyEnv, KeyFile: f.KeyFile}
+	s := Server{Command: f.Command, Env: f.Env, Secrets: f.Secrets, URL: f.URL, KeyEnv: f.KeyEnv, KeyFile: f.KeyFile, CAFile: f.CAFile}
 	if err := checkName(name); err != nil {
 		return Server{}, strictyaml.At([]string{"mcp", name}, err)
 	}
@@ -280,8 +285,8 @@ func (f serverFile) server(name string) (Server, error) {
 		if err := checkURL(f.URL); err != nil {
 			return Server{}, at("url", err)
 		}
-	case f.KeyEnv != "" || f.KeyFile != "":
-		return Server{}, strictyaml.At([]string{"mcp", name}, errors.New("key_env and key_file are for a URL; a command takes its keys from secrets"))
+	case f.KeyEnv != "" || f.KeyFile != "" || f.CAFile != "":
+		return Server{}, strictyaml.At([]string{"mcp", name}, errors.New("key_env, key_file and ca_file are for a URL; a command takes its keys from secrets"))
 	}
 	if err := checkKeyNames(f.KeyEnv, f.KeyFile); err != nil {
 		return Server{}, at(err.field, err)
@@ -332,6 +337,16 @@ func (s *Settings) Prices() cassette.Prices {
 		}
 	}
 	return prices
+}
+
+// At says where requests of an API go, false if nowhere.
+func (s *Settings) At(api wire.API) (evidence.Endpoint, bool) {
+	e, err := s.endpoint(api)
+	if err != nil {
+		return evidence.Endpoint{}, false
+	}
+	place, err := evidence.EndpointAt(e.BaseURL)
+	return place, err == nil
 }
 
 // endpoint is the provider that speaks an API.

@@ -36,7 +36,7 @@ func openHTTP(name string, s Server, a *Access) (connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &httpWire{url: s.URL, key: key, client: a.client}, nil
+	return &httpWire{url: s.URL, key: key, client: a.clients[s.CAFile]}, nil
 }
 
 // done lets go of the stream in which the answer came. What a server would

@@ -6,6 +6,7 @@ import (
 	"net"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/sandbox/calls"
 	"tallystick/internal/run/sandbox/firstprocess"
+	"tallystick/internal/run/sandbox/identity"
+	"tallystick/internal/run/sandbox/image"
 	"tallystick/internal/run/sandbox/runfolder"
 )
 
@@ -42,6 +45,14 @@ type AgentOptions struct {
 	// /usr and what belongs to it, and the few files of /etc that programs
 	// look for. Never a home folder, /root, /var, /run or the host's /tmp.
 	System bool
+	// Image is the root file system in place of the host's: read-only, its /etc
+	// copied, with the sandbox's own files in it. The caller verifies it. Not with
+	// System.
+	Image *image.Image
+	// Expect says of host paths that are shown what they were when they were
+	// digested. The run is refused if something else is there when the sandbox is
+	// made: moved away, put over it by a mount, or reached by a link that was turned.
+	Expect map[string]identity.ID
 	// Hidden are host folders that no mount may show: the workspace, its
 	// state, the folder where images and keys are. A mount that is one of
 	// them, lies in one, or holds one is refused, also when it gets there
@@ -162,6 +173,14 @@ const (
 	// ToolPath is our own program inside an agent's sandbox.
 	ToolPath = "/" + firstprocess.ProgramDir + "/tally"
 )
+
+// SystemFolders are the host's folders that [AgentOptions].System shows, where the
+// host has them.
+func SystemFolders() []string { return slices.Clone(systemFolders) }
+
+// systemFolders are the host's programs and libraries. Where one is a link,
+// the link is made inside instead.
+var systemFolders = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives"}
 
 // RunAgent runs a program in the strongest accepted class that works and
 // waits for its end. A program that misbehaves, or does not exist, is a result

@@ -126,6 +126,64 @@ var otherActs = []struct{ python, want string }{
 	{`call("init_module", 0, 0, b"")`, `kernel_call init_module`},
 	{`call("bpf", 0, 0, 0)`, `kernel_call bpf`},
 	{`call("keyctl", 0, -3, 0)`, `kernel_call keyctl`},
+	{`open("/proc/1/environ")`, `hidden_file open "/proc/1/environ"`},
+	{`open("/proc/self/environ")`, `hidden_file open "/proc/self/environ"`},
+	{`open("/proc/thread-self/environ")`, `hidden_file open "/proc/thread-self/environ"`},
+	{`(os.symlink("/proc/self", "p1"), open("p1/task/../environ"))`, `hidden_file open "/proc/self/environ"`},
+	{`open("/proc/1/task/1/environ")`, `hidden_file open "/proc/1/task/1/environ"`},
+	{`open("/proc/1/mem", "rb")`, `hidden_file open "/proc/1/mem"`},
+	{`libc.syscall(425, 8, ctypes.create_string_buffer(120))`, `kernel_call io_uring_setup`},
+	{`libc.syscall(426, 3, 0, 0, 0, 0, 0)`, `kernel_call io_uring_enter`},
+	{`libc.syscall(427, 3, 0, 0, 0)`, `kernel_call io_uring_register`},
+	{`libc.syscall(428, -100, b"/", 0)`, `kernel_call open_tree`},
+	{`libc.syscall(429, -1, b"", -1, b"", 0)`, `kernel_call move_mount`},
+	{`libc.syscall(430, b"proc", 0)`, `kernel_call fsopen`},
+	{`libc.syscall(431, -1, 0, 0, 0, 0)`, `kernel_call fsconfig`},
+	{`libc.syscall(432, -1, 0, 0)`, `kernel_call fsmount`},
+	{`libc.syscall(433, -100, b"/", 0)`, `kernel_call fspick`},
+	{`libc.syscall(442, -100, b"/", 0, 0, 0)`, `kernel_call mount_setattr`},
+	{`libc.syscall(457, 0, 0, 0, 0)`, `kernel_call statmount`},
+	{`libc.syscall(458, 0, 0, 0, 0)`, `kernel_call listmount`},
+	{`libc.syscall(438, 3, 1, 0)`, `kernel_call pidfd_getfd`},
+	{`libc.syscall(282 if ARM else 323, 0)`, `kernel_call userfaultfd`},
+	{`libc.syscall(241 if ARM else 298, 0, 0, -1, -1, 0)`, `kernel_call perf_event_open`},
+	{`libc.syscall(104 if ARM else 246, 0, 0, 0, 0)`, `kernel_call kexec_load`},
+	{`libc.syscall(294 if ARM else 320, -1, -1, 0, 0, 0)`, `kernel_call kexec_file_load`},
+	{`libc.syscall(116 if ARM else 103, 2, 0, 0)`, `kernel_call syslog`},
+}
+
+// namings are ways to name a hidden file without opening it, with the words that the
+// record has for them; each names one of its own, {f} in w.
+var namings = []struct{ python, want string }{
+	{`os.stat(w + "/{f}")`, "stat"},
+	{`os.lstat(w + "/{f}")`, "stat"},
+	{`os.path.exists("../../../../.." + w + "/{f}")`, "stat"},
+	{`(os.symlink(w, "n1"), os.stat("n1/{f}"))`, "stat"},
+	{`os.stat("/proc/self/root" + w + "/{f}")`, "stat"},
+	{`os.stat(w[1:] + "/{f}", dir_fd=os.open("/", os.O_RDONLY))`, "stat"},
+	{`chdir("/", lambda: os.stat(w[1:] + "/{f}"))`, "stat"},
+	{`libc.syscall(79 if ARM else 262, -100, os.fsencode(w) + b"/{f}", ctypes.create_string_buffer(256), 0x1000)`, "stat"}, // as if it were a descriptor
+	{`libc.syscall(291 if ARM else 332, -100, os.fsencode(w) + b"/{f}", 0, 0x7ff, ctypes.create_string_buffer(256))`, "statx"},
+	{`os.access(w + "/{f}", os.R_OK)`, "access"},
+	{`libc.syscall(439, -100, os.fsencode(w) + b"/{f}", 4, 0x200)`, "access"},
+	{`os.readlink(w + "/{f}")`, "readlink"},
+	{`libc.syscall(264 if ARM else 303, -100, os.fsencode(w) + b"/{f}", ctypes.create_string_buffer(256), ctypes.create_string_buffer(8), 0)`, "name_to_handle_at"},
+	{`os.execv(w + "/{f}", ["x"])`, "execve"},
+	{`os.chdir(w + "/{f}")`, "chdir"},
+	{`os.unlink(w + "/{f}")`, "unlink"},
+	{`os.rename(w + "/{f}", "here")`, "rename"},
+	{`os.link(w + "/{f}", "here")`, "link"},
+	{`os.mkdir(w + "/{f}")`, "mkdir"},
+	{`os.symlink("x", w + "/{f}")`, "symlink"},
+	{`os.chmod(w + "/{f}", 0)`, "chmod"},
+	{`os.truncate(w + "/{f}", 0)`, "truncate"},
+	{`os.utime(w + "/{f}")`, "utime"},
+	{`os.getxattr(w + "/{f}", "user.x")`, "getxattr"},
+	{`os.listxattr(w + "/{f}")`, "listxattr"},
+	{`os.statvfs(w + "/{f}")`, "statfs"},
+	{`libc.inotify_add_watch(libc.inotify_init1(0), os.fsencode(w) + b"/{f}", 0xfff)`, "inotify_add_watch"},
+	{`os.system("test -e '" + w + "/{f}'")`, "stat"},
+	{`fork(lambda: os.stat(w + "/{f}"))`, "stat"},
 }
 
 // notActs are what honest programs do.
@@ -137,6 +195,12 @@ act(lambda: open("/opt/tool/settings.json"))
 act(lambda: open("/proc/self/status").read())
 act(lambda: open("/proc/meminfo").read())
 act(lambda: os.listdir("/"))
+act(lambda: [os.lstat("/" + n) for n in os.listdir("/")])
+act(lambda: [os.lstat("/proc/self/" + n) for n in os.listdir("/proc/self")])
+act(lambda: open("/proc/self/mem", "rb"))
+act(lambda: os.stat("/nonexistent"))
+act(lambda: os.path.realpath(given["shown"] + "/own"))
+act(lambda: os.stat(os.path.dirname(given["shown"])))
 act(lambda: open("/var/lib/thing"))
 act(lambda: open(os.path.expanduser("~/.config/x")))
 act(lambda: connect(("127.0.0.1", 1)))
@@ -188,31 +252,40 @@ func TestActsOfAgentsAreTheSameInEveryClass(t *testing.T) {
 		}
 		space := workspace(t)
 		shown := filepath.Join(space, "targets", "agent")
-		source := actsPrelude
-		var want []string
+		type row struct{ python, want string }
+		var rows []row
 		for i, s := range spellings {
 			name := fmt.Sprintf("secret%d", i)
-			source += "act(lambda: " + strings.ReplaceAll(s.python, "{f}", name) + ")\n"
+			python := strings.ReplaceAll(s.python, "{f}", name)
 			if strings.Contains(s.python, `{f}\xff`) {
 				name += `\ufffd`
 			}
-			want = append(want, `hidden_file open "`+space+"/"+name+`"`)
+			rows = append(rows, row{python, `hidden_file open "` + space + "/" + name + `"`})
+		}
+		for i, n := range namings {
+			name := fmt.Sprintf("named%d", i)
+			rows = append(rows, row{strings.ReplaceAll(n.python, "{f}", name), `hidden_file ` + n.want + ` "` + space + "/" + name + `"`})
 		}
 		for _, a := range otherActs {
-			source += "act(lambda: " + a.python + ")\n"
-			want = append(want, a.want)
+			rows = append(rows, row{a.python, a.want})
 		}
-		got := actsOf(t, class, space, shown, source)
-		slices.Sort(got)
-		slices.Sort(want)
-		for _, w := range want {
-			if !slices.Contains(got, w) {
-				t.Errorf("not seen: %s", w)
+		for some := range slices.Chunk(rows, 60) { // fewer than a record lists
+			source := actsPrelude
+			var want []string
+			for _, r := range some {
+				source += "act(lambda: " + r.python + ")\n"
+				want = append(want, r.want)
 			}
-		}
-		for _, g := range got {
-			if !slices.Contains(want, g) {
-				t.Errorf("not expected: %s", g)
+			got := actsOf(t, class, space, shown, source)
+			for _, w := range want {
+				if !slices.Contains(got, w) {
+					t.Errorf("not seen: %s", w)
+				}
+			}
+			for _, g := range got {
+				if !slices.Contains(want, g) {
+					t.Errorf("not expected: %s", g)
+				}
 			}
 		}
 	})
@@ -230,6 +303,40 @@ func TestHonestProgramsDoNotAct(t *testing.T) {
 		}
 		if got := actsOf(t, class, space, shown, actsPrelude+notActs); len(got) != 0 {
 			t.Errorf("an honest program is accused of %q", got)
+		}
+	})
+}
+
+// Node looks at every folder above its files, and would try io_uring: the variable is
+// in the environment of every agent.
+func TestHonestNodeDoesNotAct(t *testing.T) {
+	node := systemProgram(t, "node")
+	eachClass(t, func(t *testing.T, class Class) {
+		if class == MicroVM {
+			t.Skip("runs no agents")
+		}
+		space := workspace(t)
+		shown := filepath.Join(space, "targets", "agent")
+		if err := os.WriteFile(filepath.Join(shown, "agent.js"), []byte(`
+const fs = require("fs"), http = require("http"), os = require("os"), path = require("path")
+fs.realpathSync(__filename)
+fs.promises.readFile(__filename).then(() => fs.promises.stat("/nonexistent")).catch(() => {
+	const s = http.createServer((q, r) => r.end("ok")).listen(0, "127.0.0.1", () => http.get(s.address(), r => { r.resume(); r.on("end", () => { s.close(); console.log("done") }) }))
+})`), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		o := agentOptions(class, node, filepath.Join(shown, "agent.js"))
+		o.Env = append(o.Env, "UV_USE_IO_URING=0")
+		o.WorkFolder, o.Hidden = workFolder(t), []string{space}
+		o.ReadOnly = []Mount{{Host: shown, Within: filepath.Join(space, "targets")}}
+		r := runAgentIn(t, o)
+		if strings.TrimSpace(string(r.Stdout)) != "done" {
+			t.Errorf("%s: %s %s", r.Verdict, r.Stdout, r.StderrHead)
+		}
+		for _, a := range r.Attempted {
+			if a.Act != "" {
+				t.Errorf("Node is accused of %v", a)
+			}
 		}
 	})
 }

@@ -2,6 +2,9 @@ package sandbox
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -37,6 +40,9 @@ func runAgent(ctx context.Context, class Class, o AgentOptions, mounts []mount, 
 	seen := AgentResult{Attempted: s.log.Attempts(), Watched: !o.Blind}
 	if err != nil && ctx.Err() != nil {
 		return seen, context.Cause(ctx)
+	}
+	if refusal.Is(err, refusal.ShownChanged) {
+		return seen, err
 	}
 	if err != nil {
 		return seen, refusal.Newf(refusal.SandboxFailed, "running the agent: %w", err)
@@ -91,6 +97,11 @@ func (s *setup) layOutAgent(o AgentOptions, mounts []mount) error {
 			return err
 		}
 	}
+	if o.Image != nil {
+		if err := s.layOutImage(o.Image.Root(), root); err != nil {
+			return err
+		}
+	}
 	if o.WorkFolder == "" {
 		dir, err := s.folder.Mkdir("work", 0o700)
 		if err != nil {
@@ -120,6 +131,81 @@ func linkSystem(root string) error {
 		}
 	}
 	return nil
+}
+
+// layOutImage makes the links and the empty folders of an image's root, and copies
+// its /etc, in which our own files come before the image's.
+func (s *setup) layOutImage(image, root string) error {
+	entries, err := os.ReadDir(image)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		from, to := filepath.Join(image, e.Name()), filepath.Join(root, e.Name())
+		switch {
+		case filledByUs("/" + e.Name()):
+		case e.Type()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(from)
+			if err == nil {
+				err = os.Symlink(target, to)
+			}
+			if err != nil {
+				return err
+			}
+		case e.IsDir() && isEmpty(from):
+			if err := os.Mkdir(to, 0o755); err != nil {
+				return err
+			}
+		}
+	}
+	return s.copyEtc(filepath.Join(image, "etc"))
+}
+
+// Bounds on an image's /etc, which is copied for every run.
+const (
+	maxEtcFiles = 5000
+	maxEtcBytes = 32 << 20
+)
+
+func (s *setup) copyEtc(from string) error {
+	files, left := 0, int64(maxEtcBytes)
+	return filepath.WalkDir(from, func(p string, e fs.DirEntry, err error) error {
+		if p == from && errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || p == from {
+			return err
+		}
+		rel, err := filepath.Rel(from, p)
+		if err != nil {
+			return err
+		}
+		to := s.folder.Path(filepath.Join("root/etc", rel))
+		if files++; files > maxEtcFiles {
+			return fmt.Errorf("the image's /etc has more than %d files", maxEtcFiles)
+		}
+		switch {
+		case rel == "resolv.conf" || ownEtc[rel] != "":
+			return nil
+		case e.IsDir():
+			return os.MkdirAll(to, 0o755)
+		case e.Type()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(p)
+			if err != nil {
+				return err
+			}
+			return os.Symlink(target, to)
+		}
+		b, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		if left -= int64(len(b)); left < 0 {
+			return fmt.Errorf("the image's /etc has more than %d bytes", int64(maxEtcBytes))
+		}
+		_, err = s.folder.Write(filepath.Join("root/etc", rel), b)
+		return err
+	})
 }
 
 // ownEtc is what every agent finds in /etc. There is no resolv.conf: a program

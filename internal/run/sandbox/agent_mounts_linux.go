@@ -11,6 +11,7 @@ import (
 
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/sandbox/firstprocess"
+	"tallystick/internal/run/sandbox/identity"
 	"tallystick/internal/run/sandbox/proc"
 	"tallystick/internal/run/sandbox/runfolder"
 )
@@ -33,21 +34,10 @@ func within(dir, name string) bool {
 	return dir == name || dir == "/" || strings.HasPrefix(name, dir+"/")
 }
 
-// A mountTable is this process's /proc/self/mountinfo.
-type mountTable []mountEntry
+// A mountTable is this process's.
+type mountTable []proc.Mount
 
-type mountEntry struct{ device, root, at string }
-
-func readMounts() (mountTable, error) {
-	var table mountTable
-	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
-	err := proc.EachLine("/proc/self/mountinfo", func(line string) {
-		if f := strings.Fields(line); len(f) > 5 {
-			table = append(table, mountEntry{f[2], unescape.Replace(f[3]), unescape.Replace(f[4])})
-		}
-	})
-	return table, err
-}
+func readMounts() (mountTable, error) { return proc.Mounts() }
 
 // placeOf finds a file. What does not exist is judged by where it would be.
 func (t mountTable) placeOf(name string) (place, error) {
@@ -59,13 +49,13 @@ func (t mountTable) placeOf(name string) (place, error) {
 	// A later mount at or above a path covers an earlier one.
 	best := -1
 	for i, m := range t {
-		if within(m.at, resolved) && (best < 0 || len(m.at) >= len(t[best].at)) {
+		if within(m.At, resolved) && (best < 0 || len(m.At) >= len(t[best].At)) {
 			best = i
 		}
 	}
 	if best >= 0 {
-		p.device = t[best].device
-		p.inner = path.Join(t[best].root, strings.TrimPrefix(resolved, t[best].at))
+		p.device = t[best].Device
+		p.inner = path.Join(t[best].Root, strings.TrimPrefix(resolved, t[best].At))
 	}
 	return p, nil
 }
@@ -83,10 +73,6 @@ func resolve(name string) (string, error) {
 	}
 	return resolved, err
 }
-
-// systemFolders are the host's programs and libraries. Where one is a link,
-// the link is made inside instead.
-var systemFolders = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives"}
 
 // reservedFolders are ours to fill. Below /tmp a mount may be made.
 var reservedFolders = []string{"/proc", "/sys", "/dev", "/etc", workDir, "/" + firstprocess.ProgramDir}
@@ -126,7 +112,14 @@ func (o *AgentOptions) checkMounts(base *runfolder.Base) ([]mount, error) {
 		if err := table.checkHidden(m, p, hidden, writable); err != nil {
 			return err
 		}
-		mounts = append(mounts, mount{host: p.path, inside: m.Inside, folder: info.IsDir(), writable: writable})
+		one := mount{host: p.path, inside: m.Inside, folder: info.IsDir(), writable: writable}
+		if is, known := o.Expect[m.Host]; known {
+			one.is = &is
+			if err := one.check(p.path); err != nil {
+				return err
+			}
+		}
+		mounts = append(mounts, one)
 		return nil
 	}
 
@@ -145,6 +138,17 @@ func (o *AgentOptions) checkMounts(base *runfolder.Base) ([]mount, error) {
 				if err := add(Mount{Host: dir, Inside: dir}, false); err != nil {
 					return nil, err
 				}
+			}
+		}
+	}
+	if o.Image != nil {
+		shown, err := o.imageMounts()
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range shown {
+			if err := add(m, false); err != nil {
+				return nil, err
 			}
 		}
 	}
@@ -173,6 +177,50 @@ func (o *AgentOptions) checkMounts(base *runfolder.Base) ([]mount, error) {
 		}
 	}
 	return mounts, nil
+}
+
+// imageMounts are the image's folders and files, each at its place. Those that the
+// sandbox fills itself are left out, /etc is copied, and links and empty folders are
+// made: see layOutImage.
+func (o *AgentOptions) imageMounts() ([]Mount, error) {
+	entries, err := os.ReadDir(o.Image.Root())
+	if err != nil {
+		return nil, refusal.Newf(refusal.Unreadable, "image %s: %w", o.Image.Digest, err)
+	}
+	var mounts []Mount
+	for _, e := range entries {
+		host, inside := filepath.Join(o.Image.Root(), e.Name()), "/"+e.Name()
+		if e.Type()&fs.ModeSymlink != 0 || filledByUs(inside) || e.IsDir() && isEmpty(host) {
+			continue
+		}
+		mounts = append(mounts, Mount{Host: host, Inside: inside, Within: o.Image.Root()})
+	}
+	return mounts, nil
+}
+
+// filledByUs reports whether a folder of the root is the sandbox's own.
+func filledByUs(inside string) bool {
+	return inside == "/tmp" || slices.Contains(reservedFolders, inside)
+}
+
+func isEmpty(dir string) bool {
+	names, err := os.ReadDir(dir)
+	return err == nil && len(names) == 0
+}
+
+// check refuses if at the path of a mount is not what is expected.
+func (m *mount) check(at string) error { return checkPlace(at, m.host, m.is) }
+
+func checkPlace(at, host string, is *identity.ID) error {
+	if is == nil {
+		return nil
+	}
+	now, err := identity.Of(at)
+	if err == nil && now.SamePlace(*is) {
+		return nil
+	}
+	return refusal.Newf(refusal.ShownChanged, "something else is at %s than what was digested", host).
+		WithHint("leave what the agent is shown alone while an attempt runs, and start a new one")
 }
 
 // shownAlready reports whether an earlier mount shows the same thing at the
@@ -211,8 +259,8 @@ func (t mountTable) checkHidden(m Mount, p place, hidden []place, inHiddenIsFine
 	}
 	shown := []place{p}
 	for _, e := range t {
-		if e.at != p.path && within(p.path, e.at) {
-			shown = append(shown, place{path: e.at, device: e.device, inner: e.root})
+		if e.At != p.path && within(p.path, e.At) {
+			shown = append(shown, place{path: e.At, device: e.Device, inner: e.Root})
 		}
 	}
 	for _, s := range shown {

@@ -775,8 +775,8 @@ func TestAgentMountsThatWouldShowTheHiddenAreRefused(t *testing.T) {
 // The same folder has another path where it is mounted once more.
 func TestAgentMountThroughAnotherMountIsRefused(t *testing.T) {
 	table := mountTable{
-		{"8:1", "/", "/"}, {"8:2", "/", "/srv"},
-		{"8:1", "/data/space", "/mnt/again"}, {"8:1", "/data/space/bench/expected", "/opt/tools/part"},
+		{Device: "8:1", Root: "/", At: "/"}, {Device: "8:2", Root: "/", At: "/srv"},
+		{Device: "8:1", Root: "/data/space", At: "/mnt/again"}, {Device: "8:1", Root: "/data/space/bench/expected", At: "/opt/tools/part"},
 	}
 	at := func(p string) place {
 		got, err := table.placeOf(p)
@@ -836,4 +836,62 @@ func TestAgentOptionsAreChecked(t *testing.T) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
+}
+
+// Where on the host the files of an agent are, no file tells that it can read: found
+// by reading all of /proc, and by the spellings of the lists of mounts.
+func TestAgentsDoNotLearnPathsOfTheHost(t *testing.T) {
+	eachClass(t, func(t *testing.T, class Class) {
+		if class == MicroVM {
+			t.Skip("runs no agents")
+		}
+		o := agentOptions(class, systemProgram(t, "python3"), "-c", `
+import os, signal, sys
+given = sys.stdin.read().split()
+def late(*_): raise OSError("nothing comes")
+signal.signal(signal.SIGALRM, late)
+def told(name, text):
+    for g in given:
+        if g.encode() in text: print(name, "tells", g, "in", [l for l in text.splitlines() if g.encode() in l][:1])
+def read(name, opener=None):
+    signal.alarm(3)
+    try:
+        with open(name, "rb", buffering=0, opener=opener) as f: told(name, f.read(1 << 18))
+        return True
+    except OSError: return False
+    finally: signal.alarm(0)
+def link(name):
+    try: told(name, os.fsencode(os.readlink(name)))
+    except OSError: pass
+waiting, seen = ["/proc"], 0
+while waiting:
+    try: entries = list(os.scandir(waiting.pop()))
+    except OSError: continue
+    for e in entries:
+        if e.is_symlink(): link(e.path)
+        elif e.is_dir(): waiting.append(e.path)
+        elif e.name not in ("kmsg", "kcore", "pagemap", "mem", "kpageflags", "kpagecount", "kpagecgroup", "clear_refs"): seen += read(e.path)
+os.symlink("/proc/self/mountinfo", "one"); os.symlink("/proc/thread-self", "/tmp/two")
+for name in "one", "/tmp/two/mounts", "/proc/self/root/proc/self/mountinfo", "/proc/mounts", "//proc/./self/../self/mountstats", "/proc/self/task/%d/mountinfo" % os.getpid(), "/proc/%d/mounts" % os.getpid():
+    seen += read(name)
+at = os.open("/proc/self", os.O_RDONLY)
+seen += read("mountinfo", lambda name, flags: os.open(name, flags, dir_fd=at))
+if os.fork() == 0:
+    os.execvp("cat", ["cat", "/proc/self/mountinfo"])
+os.wait()
+sys.exit(0 if seen > 20 else 9)
+`)
+		secret := filepath.Join(workFolder(t), "whereabouts")
+		work := filepath.Join(secret, "work")
+		if err := os.MkdirAll(work, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		o.ReadOnly = []Mount{{Host: secret, Inside: "/given"}}
+		o.WorkFolder = workFolder(t)
+		o.Stdin = strings.NewReader("whereabouts " + filepath.Base(o.WorkFolder) + " " + filepath.Base(scratch))
+		r := runAgentIn(t, o)
+		if said := string(r.Stdout); r.Verdict != OK || strings.Contains(said, "whereabouts") || strings.Contains(said, filepath.Base(scratch)) || !strings.Contains(said, " / /given ") && class == Namespace {
+			t.Errorf("%s: %s %s", r.Verdict, said, r.StderrHead)
+		}
+	})
 }

@@ -134,7 +134,6 @@ func BenchmarkTwoAtOnce(b *testing.B) {
 func benchVariants(b *testing.B) []variant {
 	b.Helper()
 	python3 := hostImage(b)
-	time.Sleep(image.Settled)
 	if cache := os.Getenv(builtImageVariable); cache != "" {
 		images, err := image.List(cache)
 		if err != nil || len(images) == 0 {
@@ -244,7 +243,6 @@ func standAlone(b *testing.B, runsc string, python3 *image.Image, script string,
 // BenchmarkVerify is what checking an unchanged image again costs.
 func BenchmarkVerify(b *testing.B) {
 	python3 := hostImage(b)
-	time.Sleep(image.Settled) // a fresh image is hashed in full until it has rested
 	if err := python3.Verify(); err != nil {
 		b.Fatal(err)
 	}

@@ -91,6 +91,7 @@ type gvisor struct {
 	memory  *gvisorMemory
 	watch   *memoryWatch
 	kept    bool
+	deaf    error // why nothing was heard of the program's calls
 }
 
 // newGvisor prepares one. Kept says that its first process only waits, see
@@ -300,7 +301,7 @@ func (g *gvisor) capabilities() *specs.LinuxCapabilities {
 
 // keeperCaps are what the keeper of a warm sandbox needs, of gVisor's kernel, to
 // make rooms and to give up in them what it has.
-var keeperCaps = []string{"CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_NET_ADMIN", "CAP_SETPCAP"}
+var keeperCaps = []string{"CAP_SYS_ADMIN", "CAP_SYS_CHROOT", "CAP_NET_ADMIN", "CAP_SETPCAP", "CAP_MKNOD"}
 
 // gvisorSeccomp is a filter inside gVisor, in front of its own kernel. Only
 // what gVisor itself would let pass and we do not want is in it: a call that
@@ -328,7 +329,7 @@ func (g *gvisor) failure() error {
 	if msg := g.complaint(); msg != "" {
 		return errors.New(msg)
 	}
-	return nil
+	return g.deaf
 }
 
 // complaint is what gVisor said when it failed.
@@ -364,6 +365,7 @@ func (g *gvisor) settle() error {
 func (g *gvisor) finishTrace() {
 	if g.trace != nil {
 		g.trace.Finish()
+		g.deaf = g.trace.Heard()
 		g.trace = nil
 	}
 }

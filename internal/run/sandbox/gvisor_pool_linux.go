@@ -250,6 +250,9 @@ func (w *warmGvisor) run(ctx context.Context, stdin []byte, limits Limits, user 
 	}
 	if w.trace != nil {
 		w.trace.Settle()
+		if err := w.trace.Heard(); err != nil {
+			return Result{}, err
+		}
 	}
 	o := outcome{ending: e, peak: w.watch.peak()}
 	o.counted(w.cgroup)

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tallystick/internal/run/sandbox/cgroup"
+	"tallystick/internal/run/sandbox/identity"
 	"tallystick/internal/run/sandbox/runfolder"
 )
 
@@ -36,6 +37,7 @@ type launch struct {
 type bind struct {
 	from, to string
 	writable bool
+	is       *identity.ID // what must be bound; nil for whatever is there
 }
 
 // A running is a program that was started.
@@ -190,6 +192,10 @@ func (l *launch) privateMounts() error {
 		}
 		if err := unix.Mount(b.from, b.to, "", unix.MS_BIND, ""); err != nil {
 			return fmt.Errorf("binding %s: %w", b.from, err)
+		}
+		// Nothing of the host's can come between from here on.
+		if err := checkPlace(b.to, b.from, b.is); err != nil {
+			return err
 		}
 		flags := uintptr(unix.MS_BIND | unix.MS_REMOUNT | unix.MS_NOSUID | unix.MS_NODEV)
 		if !b.writable {

@@ -3,7 +3,6 @@ package sandbox
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -21,7 +20,6 @@ var namespace = class{
 	run:  (*setup).runNamespace,
 	keep: (*warmBox).keepNamespace,
 	room: func(r *firstprocess.Room) {
-		r.Tmp = fmt.Sprintf(",nr_inodes=%d", firstprocess.TmpInodes) // names take memory too
 		r.Policy = &calls.Policy{Agent: true, Watch: true}
 	},
 }
@@ -118,7 +116,7 @@ func (s *setup) namespaceBuild() *firstprocess.Build {
 		}
 	}
 	for i, m := range s.mounts {
-		b.Mounts = append(b.Mounts, firstprocess.Mount{From: s.source(i), At: m.inside, Folder: m.folder, Writable: m.writable})
+		b.Mounts = append(b.Mounts, firstprocess.Mount{From: s.source(i), At: m.inside, Folder: m.folder, Writable: m.writable, Is: m.is})
 	}
 	return b
 }

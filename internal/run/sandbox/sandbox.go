@@ -34,6 +34,7 @@ import (
 
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/sandbox/calls"
+	"tallystick/internal/run/sandbox/identity"
 	"tallystick/internal/run/sandbox/image"
 	"tallystick/internal/run/sandbox/isolation"
 	"tallystick/internal/run/sandbox/runfolder"
@@ -303,6 +304,10 @@ func Open(ctx context.Context, o Options) (*Sandbox, error) {
 		return nil, refusal.Newf(refusal.Usage, "rubric %q is Python and no image was given", o.Rubric.Main).
 			WithHint(`make one with "tally sandbox image build"`)
 	}
+	if lang == Python && len(o.Image.About.Command) == 0 {
+		return nil, refusal.Newf(refusal.Usage, "image %s has no Python in the usual places, and rubric %q is Python", o.Image.Digest, o.Rubric.Main).
+			WithHint("import the image again and name its interpreter with --python")
+	}
 	if o.Executable, err = resolveExecutable(o.Executable); err != nil {
 		return nil, err
 	}
@@ -352,10 +357,11 @@ func (s *Sandbox) Run(ctx context.Context, job Job) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	var shown *identity.Tree
 	if s.options.Image != nil {
 		// The image was read when it was opened; what runs is what is on disk
 		// now.
-		if err := s.options.Image.Verify(); err != nil {
+		if shown, err = s.options.Image.Hold(); err != nil {
 			return Result{}, err
 		}
 	}
@@ -365,7 +371,12 @@ func (s *Sandbox) Run(ctx context.Context, job Job) (Result, error) {
 		return Result{}, err
 	}
 	r.Class, r.Wall = s.class, time.Since(began)
-	if s.options.Image != nil {
+	if shown != nil {
+		// And what was on disk while it ran.
+		if changed := shown.Changed(); changed != "" {
+			return Result{}, refusal.Newf(refusal.ShownChanged, "image %s: %s, while a rubric ran in it", s.options.Image.Digest, changed).
+				WithHint("what that rubric said does not count; leave the image alone and run this again")
+		}
 		r.ImageDigest = s.options.Image.Digest
 	}
 	return r, nil

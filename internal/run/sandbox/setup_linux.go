@@ -13,6 +13,7 @@ import (
 	"tallystick/internal/run/sandbox/calls"
 	"tallystick/internal/run/sandbox/cgroup"
 	"tallystick/internal/run/sandbox/firstprocess"
+	"tallystick/internal/run/sandbox/identity"
 	"tallystick/internal/run/sandbox/runfolder"
 )
 
@@ -53,6 +54,7 @@ type mount struct {
 	host, inside string
 	folder       bool
 	writable     bool
+	is           *identity.ID // what must be there; nil for whatever is
 }
 
 // newSetup makes a run folder for a program and its root's place in it.
@@ -82,7 +84,7 @@ func (s *setup) show(m mount) error {
 			return err
 		}
 	}
-	b := bind{from: m.host, to: m.host, writable: m.writable}
+	b := bind{from: m.host, to: m.host, writable: m.writable, is: m.is}
 	if !within(s.folder.Dir, m.host) {
 		i := len(s.mounts)
 		b.to = s.folder.Path(filepath.Join("m", string(rune('a'+i/26))+string(rune('a'+i%26))))

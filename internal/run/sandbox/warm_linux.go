@@ -397,7 +397,11 @@ func (b *warmBox) importAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.settleTrace()
+	if b.settleTrace(); b.gvisor != nil && b.gvisor.trace != nil {
+		if err := b.gvisor.trace.Heard(); err != nil {
+			return refusal.Newf(refusal.SandboxFailed, "preparing a warm sandbox: %w", err)
+		}
+	}
 	b.share(name, nil)
 	b.home = name
 	b.rooms.preloader(name)

@@ -27,7 +27,16 @@ type warmAgent struct {
 
 func newWarmAgent(t *testing.T, class Class, files map[string]string, command ...string) *warmAgent {
 	t.Helper()
+	if command == nil {
+		command = []string{"/agent/agent.py"}
+	}
 	python := systemProgram(t, "python3")
+	return newWarmAgentWith(t, class, files, func(o *AgentOptions) { o.Command = append([]string{python}, command...) })
+}
+
+// newWarmAgentWith is newWarmAgent with another command, or other mounts.
+func newWarmAgentWith(t *testing.T, class Class, files map[string]string, change func(*AgentOptions)) *warmAgent {
+	t.Helper()
 	agent, folders := workFolder(t), workFolder(t)
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(agent, name), []byte(text), 0o644); err != nil {
@@ -36,13 +45,11 @@ func newWarmAgent(t *testing.T, class Class, files map[string]string, command ..
 	}
 	os.Chmod(agent, 0o755)
 	os.Chmod(folders, 0o711)
-	if command == nil {
-		command = []string{"/agent/agent.py"}
-	}
-	o := agentOptions(class, append([]string{python}, command...)...)
+	o := agentOptions(class)
 	o.ReadOnly = []Mount{{Host: agent, Inside: "/agent"}}
 	o.Env = append(o.Env, "LANG=C.UTF-8")
 	o.TempDir = runsFolder(t)
+	change(&o)
 	w, err := OpenWarm(context.Background(), WarmOptions{Agent: o, Folders: folders, Jobs: 4, Patience: 20 * time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -191,7 +198,7 @@ func TestWarmCasesLeaveNothingBehind(t *testing.T) {
 		"joins another namespace":       {code: "import ctypes, glob\nlibc = ctypes.CDLL(None)\nfor n in glob.glob('/proc/*/ns/*'):\n  try: fd = os.open(n, 0)\n  except OSError: continue\n  assert libc.setns(fd, 0) != 0 or n.endswith('pid_for_children'), n\n  os.close(fd)\n", act: calls.KernelCall},
 		"makes a namespace and a mount": {code: "import ctypes\nlibc = ctypes.CDLL(None)\nassert libc.unshare(0x20000) != 0 and libc.mount(b'x', b'/tmp', b'tmpfs', 0, None) != 0 and libc.umount2(b'/work', 2) != 0 and libc.chroot(b'/tmp') != 0", act: calls.KernelCall},
 		"traces":                        {code: "import ctypes\nlibc = ctypes.CDLL(None)\nfor p in [1, helper.imported_by] + list(range(2, 20)):\n  if p != os.getpid(): assert libc.ptrace(16, p, 0, 0) != 0, p\n", act: calls.KernelCall},
-		"reads the memory of others":    {code: "for p in os.listdir('/proc'):\n  if p.isdigit() and int(p) != os.getpid():\n    for f in 'mem', 'environ':\n      try: assert not open(f'/proc/{p}/{f}', 'rb').read(10), p\n      except OSError: pass\n", wants: OK},
+		"reads the memory of others":    {code: "for p in os.listdir('/proc'):\n  if p.isdigit() and int(p) != os.getpid():\n    for f in 'mem', 'environ':\n      try: assert not open(f'/proc/{p}/{f}', 'rb').read(10), p\n      except OSError: pass\n", wants: OK, act: calls.HiddenFile},
 		"connects outside":              {code: "import socket\ns = socket.socket()\ns.settimeout(1)\ntry: s.connect(('192.0.2.1', 80))\nexcept OSError: pass\n", wants: OK, act: calls.Address},
 	}
 	const clean = `

@@ -19,6 +19,7 @@ import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/strictyaml"
 	"tallystick/internal/run/bench"
+	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/policy"
 	"tallystick/internal/run/tools"
 	"tallystick/internal/run/trajectory"
@@ -53,6 +54,9 @@ type Scenario struct {
 	// Tree names a list of files in the class's [bench.TreesFile]. The working
 	// folder begins with them, and with those of input/.
 	Tree *digest.Content `json:"tree,omitempty"`
+
+	// Repository says which commit of which repository the case is made of.
+	Repository *Repository `json:"repository,omitempty"`
 
 	Tools []tools.Definition `json:"tools,omitempty"`
 
@@ -140,10 +144,13 @@ func (t *Test) validate() error {
 // A Reply is one answer of an authored model. Replies are tried in order; the
 // first that fits and has not been used up answers.
 type Reply struct {
-	When      *When  `json:"when,omitempty"`
-	Text      string `json:"text,omitempty"`
-	ToolCalls []Call `json:"tool_calls,omitempty"`
-	Refusal   string `json:"refusal,omitempty"`
+	// For is the party that may be given the reply: agent or judge. See
+	// [Parties] for one that does not say.
+	For       cassette.Purpose `json:"for,omitempty"`
+	When      *When            `json:"when,omitempty"`
+	Text      string           `json:"text,omitempty"`
+	ToolCalls []Call           `json:"tool_calls,omitempty"`
+	Refusal   string           `json:"refusal,omitempty"`
 
 	// Repeat lets the reply answer any number of times, not just once.
 	Repeat bool `json:"repeat,omitempty"`
@@ -292,6 +299,8 @@ func (r *Reply) validate() error {
 		}
 	}
 	switch {
+	case r.For != "" && r.For != cassette.ForAgent && r.For != cassette.ForJudge:
+		return fmt.Errorf("for is %.40q, expected %s or %s", r.For, cassette.ForAgent, cassette.ForJudge)
 	case kinds != 1:
 		return fmt.Errorf("expected text or tool_calls, or a refusal, or a status")
 	case r.Status != 0 && (r.Status < 400 || r.Status > 599):

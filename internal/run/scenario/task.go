@@ -37,6 +37,11 @@ type Task struct {
 	// Tests are hidden: they are shown to the test alone, while it runs.
 	Tests []digest.File
 
+	// after is the tree of the recorded change, and named the commit that the
+	// provenance names, of a case that says what repository it is of.
+	after []digest.File
+	named string
+
 	// Expected is a JSON object or nothing; ExpectedFiles are the documents in
 	// expected/. Only graders see them.
 	Expected      canon.RawMessage
@@ -175,6 +180,15 @@ func fromFolder(v bench.VerifiedCase, target string) (*Task, error) {
 		c.Files = append(tree, c.Files...)
 		if _, err := (&digest.Tree{Files: c.Files}).Digest(); err != nil {
 			return nil, refusal.Newf(refusal.Malformed, "case %s: its tree and its input/ together: %w", c.ID, err)
+		}
+	}
+	if repo := c.Scenario.Repository; repo != nil {
+		var err error
+		if c.after, err = v.Tree(repo.After); err != nil {
+			return nil, fmt.Errorf("case %s: %w", c.ID, err)
+		}
+		if ref := about.Provenance.SourceRef; ref.Type == "commit" {
+			c.named = ref.Value
 		}
 	}
 	if grading != nil {

@@ -113,11 +113,16 @@ func (f *Folder) File(name string) (data []byte, there bool, err error) {
 		return nil, false, nil
 	case e.Kind != store.FileEntry:
 		return nil, true, fmt.Errorf("it is a %s", e.Kind)
-	case e.Kept():
-		return e.Data, true, nil
 	}
-	data, err = e.Read(f.Dir, maxRead)
+	data, err = f.read(e)
 	return data, true, err
+}
+
+func (f *Folder) read(e *store.Entry) ([]byte, error) {
+	if e.Kept() {
+		return e.Data, nil
+	}
+	return e.Read(f.Dir, maxRead)
 }
 
 // maxRead bounds a file that is read to be graded.
@@ -137,7 +142,7 @@ func (s *Session) lookAtEnd() error {
 	if f == nil || f.now != nil || s.ended {
 		return nil
 	}
-	if err := s.noteFolder(); err != nil || f.err != nil {
+	if err := s.noteFolderAs(s.scrub); err != nil || f.err != nil {
 		return err
 	}
 	f.now = f.known
@@ -147,12 +152,18 @@ func (s *Session) lookAtEnd() error {
 // noteFolder writes an event for each file that was made, changed or taken away
 // since the last look, by path. That nobody can tell is an event too, and then
 // the case has failed.
-func (s *Session) noteFolder() error {
+func (s *Session) noteFolder() error { return s.noteFolderAs(nil) }
+
+// noteFolderAs is noteFolder with something that is done to the folder first.
+func (s *Session) noteFolderAs(change func(*store.Picture) (*store.Picture, error)) error {
 	f := s.cfg.Folder
 	if f == nil || s.folderLost {
 		return nil
 	}
 	now, err := f.look(folderLimits)
+	if err == nil && change != nil {
+		now, err = change(now)
+	}
 	if err == nil {
 		changes := store.Compare(f.known, now)
 		if len(changes) > maxFolderEvents {
@@ -165,6 +176,47 @@ func (s *Session) noteFolder() error {
 	}
 	f.err, s.folderLost = err, true
 	return s.event(&trajectory.Failure{Name: string(refusal.FolderUnreadable), Detail: cutText(s.safe(err.Error()), maxDetail)})
+}
+
+// scrub takes the secrets of this case out of the files that the agent leaves, before
+// anything is graded, tested or kept of them: its own token is of no use to anybody
+// afterwards, and what is graded is what is kept. A secret in a name cannot be taken
+// out without making another folder of it, so nobody knows what such a folder holds.
+func (s *Session) scrub(now *store.Picture) (*store.Picture, error) {
+	f := s.cfg.Folder
+	if !s.hides {
+		return now, nil
+	}
+	var cleaned []store.Difference
+	for _, d := range store.Compare(f.start, now) {
+		e := d.After
+		if e == nil {
+			continue
+		}
+		if s.redactor.TakeOut(e.Path) != e.Path || s.redactor.TakeOut(e.Link) != e.Link {
+			f.Spoil("the name of a file, or where a link points, holds a key of this case")
+			return nil, f.err
+		}
+		if e.Kind != store.FileEntry {
+			continue
+		}
+		data, err := f.read(e)
+		if err != nil { // too large to be kept or graded
+			continue
+		}
+		clean := s.redactor.TakeOut(string(data))
+		if clean == string(data) {
+			continue
+		}
+		if entry, ok := store.NewEntry(e.Path, "", false, e.Mode, []byte(clean)); ok {
+			cleaned = append(cleaned, store.Difference{Before: e, After: &entry})
+		}
+	}
+	if len(cleaned) == 0 {
+		return now, nil
+	}
+	now = now.With(cleaned)
+	return now, now.Restore(f.Dir, folderLimits)
 }
 
 // noteWritten is noteFolder for what one tool wrote: the agent's own program may

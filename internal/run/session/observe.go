@@ -1,10 +1,14 @@
 package session
 
 import (
+	"cmp"
+
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/cassette"
+	"tallystick/internal/run/policy"
 	"tallystick/internal/run/trajectory"
+	"tallystick/internal/run/vantage"
 	"tallystick/internal/run/wire"
 )
 
@@ -54,7 +58,7 @@ func (o *observer) newTools(api wire.API, request []byte) []string {
 // observeRequest records the results that the agent sends back. The built-in
 // agent has nothing to report: whatever it does goes through the session.
 func (s *Session) observeRequest(call string, api wire.API, body []byte) error {
-	if s.cfg.Run.Vantage == trajectory.SeenInside {
+	if s.cfg.Run.Vantage == vantage.Inside {
 		return nil
 	}
 	_, results, err := wire.ToolsOf(api, body)
@@ -168,11 +172,71 @@ func (s *Session) observed(call string, v trajectory.Vantage, c wire.Call, r *wi
 	known, whole := s.args(args)
 	s.keepArgs(whole)
 	p := &trajectory.ToolObserved{Args: known, Call: call, ID: shortID(s.safe(c.ID)), Name: s.named(c.Name), Vantage: v}
-	if r != nil {
-		result := s.content(r.Sent, trajectory.ResultHead)
-		p.Result, p.Error = &result, r.IsError
+	if r == nil {
+		return s.event(p)
 	}
-	return s.event(p)
+	result := s.content(r.Sent, trajectory.ResultHead)
+	p.Result, p.Error = &result, r.IsError
+	made := s.joined.Report(&trajectory.Event{Seq: s.log.Len() + 1, Turn: s.turn, Payload: p}, p)
+	return s.judge(c, args, p, &made)
+}
+
+// judge asks the policy about a call whose result the agent sent back, unless it was
+// asked when the call came here. Whoever made the call, it has happened: what is not
+// permitted is a violation that was seen and not prevented.
+func (s *Session) judge(c wire.Call, args []byte, p *trajectory.ToolObserved, made *trajectory.ToolCall) error {
+	if made.Call != "" {
+		if err := s.event(p); err != nil || !made.Defied() {
+			return err
+		}
+		return s.violated([]policy.Violation{s.enforcer.Defied(made.Call, c.Name)})
+	}
+	p.Judged = s.nextCall()
+	if err := s.event(p); err != nil {
+		return err
+	}
+	call := s.policyCall(p.Judged, c.Name, args)
+	// A result answers the call whose id it has, whatever the agent calls it now: what
+	// the model asked for is judged if it is the worse of the two.
+	if asked, ok := s.seen.byID[c.ID]; ok && c.ID != "" && s.enforcer.Would(call).Permits() {
+		if first := s.policyCall(p.Judged, asked.Name, asked.Args); !s.enforcer.Would(first).Permits() {
+			call = first
+		}
+	}
+	d, violations := s.enforcer.Observe(call)
+	decision := s.decided(call, d)
+	decision.Name = cmp.Or(decision.Name, unnamed)
+	if err := s.event(decision); err != nil {
+		return err
+	}
+	return s.violated(violations)
+}
+
+// policyCall is a call of the agent's own, as the policy looks at it.
+func (s *Session) policyCall(id, seen string, args []byte) policy.Call {
+	name := s.caseTool(seen)
+	class, known := s.classes[name]
+	call := policy.Call{ID: id, Action: policy.Tool, Name: name, Class: class, Known: known, Turn: s.turn, At: s.elapsed}
+	if object, ok := wire.ArgumentsObject(args); ok {
+		call.Args = object
+	}
+	return call
+}
+
+// unnamed stands for the name of a tool that neither side named. The policy denies
+// such a call: it may be of any tool.
+const unnamed = "(not named)"
+
+// caseTool is the name that the case has for a tool that a client shows under a
+// longer one, or else the name as it is.
+func (s *Session) caseTool(seen string) string {
+	best := ""
+	for name := range s.classes {
+		if trajectory.SameTool(seen, name) && len(name) > len(best) {
+			best = name
+		}
+	}
+	return cmp.Or(best, seen)
 }
 
 // maxIDBytes is how much of a provider's id an event has. Real ones are shorter.

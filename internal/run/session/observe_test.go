@@ -12,6 +12,7 @@ import (
 	"tallystick/internal/run/policy"
 	"tallystick/internal/run/tools"
 	"tallystick/internal/run/trajectory"
+	"tallystick/internal/run/vantage"
 	"tallystick/internal/run/wire"
 )
 
@@ -48,7 +49,7 @@ func talk(t *testing.T, api wire.API, exchanges [][2]string) (events []string, v
 	for _, x := range exchanges {
 		m.replies = append(m.replies, x[1])
 	}
-	s := start(t, policy.ForMode(policy.Autonomous), nil, func(c *Config) { c.Models, c.Run.Vantage = m, trajectory.SeenGateway })
+	s := start(t, policy.ForMode(policy.Autonomous), nil, func(c *Config) { c.Models, c.Run.Vantage = m, vantage.Gateway })
 	for _, x := range exchanges {
 		if _, err := s.Model(context.Background(), api, []byte(x[0]), nil); err != nil {
 			t.Fatal(err)
@@ -179,7 +180,7 @@ func TestCallsAreSeenHoweverTheyAreSpelled(t *testing.T) {
 // TestTheBuiltInAgentsCallsAreThereOnce: proposed by the model, executed here.
 func TestTheBuiltInAgentsCallsAreThereOnce(t *testing.T) {
 	m := &spoken{replies: []string{chatAsks(`a look {"q":1}`, `b memory_write {}`), finished}}
-	s := start(t, policy.ForMode(policy.Autonomous), []tools.Definition{fixture("look", policy.Read, `{}`)}, func(c *Config) { c.Models, c.Run.Vantage = m, trajectory.SeenInside })
+	s := start(t, policy.ForMode(policy.Autonomous), []tools.Definition{fixture("look", policy.Read, `{}`)}, func(c *Config) { c.Models, c.Run.Vantage = m, vantage.Inside })
 	s.OwnTools("memory_write")
 	if _, err := s.Model(context.Background(), wire.OpenAIChat, []byte(chatSends(nil)), nil); err != nil {
 		t.Fatal(err)

@@ -26,10 +26,11 @@ func (r *Replay) next(request cassette.Request, onChunk func(string) error) (*ca
 	if err != nil {
 		return nil, err
 	}
-	return it, giveChunks(it, onChunk)
+	return it, GiveChunks(it, onChunk)
 }
 
-func giveChunks(it *cassette.Interaction, onChunk func(string) error) error {
+// GiveChunks gives a reply as the events of a stream, whether or not it was one.
+func GiveChunks(it *cassette.Interaction, onChunk func(string) error) error {
 	if onChunk == nil {
 		return nil
 	}

@@ -18,7 +18,7 @@ import (
 // something: the reply is chosen by what the model is asked. Nothing that it
 // answers says anything about a real model.
 type Script struct {
-	replies []scenario.Reply
+	replies scenario.Authored
 
 	mu    sync.Mutex
 	used  []bool
@@ -26,28 +26,24 @@ type Script struct {
 	turn  int
 }
 
-// at says which turn the session is in.
-func (s *Script) at(turn int) {
+// AtTurn says which turn the session is in.
+func (s *Script) AtTurn(turn int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.turn = turn
 }
 
-// NewScript returns the authored model of a case.
-func NewScript(replies []scenario.Reply) *Script {
-	return &Script{replies: replies, used: make([]bool, len(replies))}
+// NewScript returns the authored model of a case, for the party whose replies
+// these are.
+func NewScript(replies scenario.Authored) *Script {
+	return &Script{replies: replies, used: make([]bool, replies.Len())}
 }
 
-// ScriptFor returns the authored replies that are for a model by its name, nil if
-// there are none: a judge that a case wrote itself.
-func ScriptFor(model string, replies []scenario.Reply) *Script {
-	var its []scenario.Reply
-	for _, r := range replies {
-		if r.When != nil && r.When.Agent == model {
-			its = append(its, r)
-		}
-	}
-	if len(its) == 0 {
+// JudgeScript is the authored side of a model that judges a case or gives vectors
+// for it, nil if the case has none.
+func JudgeScript(s *scenario.Scenario, model string) *Script {
+	its := s.RepliesFor(cassette.ForJudge).To(model)
+	if its.Len() == 0 {
 		return nil
 	}
 	return NewScript(its)
@@ -75,13 +71,13 @@ func (s *Script) next(api wire.API, request cassette.Request, body []byte, onChu
 	if err != nil {
 		return nil, err
 	}
-	return it, giveChunks(it, onChunk)
+	return it, GiveChunks(it, onChunk)
 }
 
 func (s *Script) choose(api wire.API, body []byte) (*scenario.Reply, error) {
 	var asked *wire.Words
-	for i := range s.replies {
-		r := &s.replies[i]
+	for i := range s.replies.Len() {
+		r := s.replies.At(i)
 		if s.used[i] && !r.Repeat {
 			continue
 		}
@@ -97,8 +93,8 @@ func (s *Script) choose(api wire.API, body []byte) (*scenario.Reply, error) {
 		s.used[i] = true
 		return r, nil
 	}
-	return nil, refusal.Newf(refusal.CassetteMiss, "model call %d: none of the %d replies that the case has for its model fits, or all that fit are used up", s.calls+1, len(s.replies)).
-		WithHint("add a reply to the scenario, or let one answer again with repeat: true")
+	return nil, refusal.Newf(refusal.CassetteMiss, "model call %d: none of the %d replies that the case has for its model fits, or all that fit are used up", s.calls+1, s.replies.Len()).
+		WithHint("add a reply to the scenario, or let one answer again with repeat: true; a reply that names a model in when.agent is the judge's in a class that models grade, unless it says for: agent")
 }
 
 // fits reports whether a request, in a turn, is one that a reply is for.

@@ -16,6 +16,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,10 @@ type Models interface {
 	// if not nil, is given the events of a streamed reply one by one.
 	Call(ctx context.Context, api wire.API, body []byte, onChunk func(string) error) (*cassette.Interaction, error)
 }
+
+// A TurnAware is a Models whose answers may depend on the turn of the session,
+// which it is told before each call.
+type TurnAware interface{ AtTurn(turn int) }
 
 // A ToolBox executes tools: [tools.State], or one that records.
 type ToolBox interface {
@@ -109,6 +114,7 @@ type Session struct {
 	stop     *Stop
 	ended    bool
 	redactor *cassette.Redactor // the config's, and secrets of this case
+	hides    bool               // it knows a secret of this case
 	contents map[digest.Content][]byte
 	kept     int64 // bytes of evidence, as [Limits] count them
 	read     int64 // bytes of the agent's requests
@@ -118,6 +124,7 @@ type Session struct {
 	trust    map[string]string
 	plan     string
 	seen     observer
+	joined   *trajectory.Calls
 	own      map[string]bool // tools of the driver itself
 
 	folderLost bool // what became of the folder is not known, and an event says so
@@ -175,6 +182,9 @@ func Continue(cfg Config, log *trajectory.Log, contents map[digest.Content][]byt
 		return nil, err
 	}
 	v := log.Verified()
+	for e := range v.Events() {
+		s.joined.Add(&e)
+	}
 	s.turn, s.elapsed, s.counts, s.plan = v.Turns(), log.At(), CountsOf(v), plan
 	s.keep(eventWeight * len(log.Bytes()))
 	for d, text := range contents {
@@ -197,7 +207,7 @@ func open(cfg Config, log *trajectory.Log) (*Session, error) {
 	cfg.Run.Format, cfg.Run.Governance = trajectory.Format, cfg.Rules.Policy().Mode
 	cfg.Run.PolicyShort, cfg.Run.Policy = cfg.Rules.Hashes()
 	cfg.Limits = cfg.Limits.withDefaults()
-	s := &Session{cfg: cfg, redactor: cfg.Redactor, seat: cfg.Memory.seat(), enforcer: enforcer, log: log, left: make([]int, len(cfg.Approvals)),
+	s := &Session{cfg: cfg, joined: trajectory.NewCalls(), redactor: cfg.Redactor, seat: cfg.Memory.seat(), enforcer: enforcer, log: log, left: make([]int, len(cfg.Approvals)),
 		contents: map[digest.Content][]byte{}, classes: map[string]policy.Class{}, trust: map[string]string{}, own: map[string]bool{}}
 	for i, a := range cfg.Approvals {
 		s.left[i] = a.Times
@@ -219,6 +229,10 @@ func (s *Session) event(p trajectory.Payload) error {
 	if _, ok := p.(*trajectory.TurnStarted); ok {
 		turn++
 	}
+	p, err := s.clean(p)
+	if err != nil {
+		return s.unwritable(err)
+	}
 	if err := s.affords(p); err != nil {
 		return err
 	}
@@ -227,6 +241,9 @@ func (s *Session) event(p trajectory.Payload) error {
 		return s.unwritable(err)
 	}
 	s.turn = turn
+	if o, ok := p.(*trajectory.ToolObserved); !ok || o.Vantage != trajectory.Reported { // of a report it knows
+		s.joined.Add(&trajectory.Event{Seq: s.log.Len(), Turn: turn, Payload: p})
+	}
 	s.keep(eventWeight * len(line))
 	if s.cfg.Sink == nil {
 		return nil
@@ -235,6 +252,33 @@ func (s *Session) event(p trajectory.Payload) error {
 		return s.halt(Broken, refusal.WriteFailed, fmt.Errorf("writing the trajectory: %w", err))
 	}
 	return nil
+}
+
+// clean is the last look before an event is written: whatever member of it holds a
+// secret that was made known, in whatever spelling, has a marker there. Texts of
+// which an event has a digest were cleaned before they were hashed.
+func (s *Session) clean(p trajectory.Payload) (trajectory.Payload, error) {
+	if !s.hides {
+		return p, nil
+	}
+	data, err := canon.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	cleaned, err := s.redactor.Outgoing(data)
+	if err != nil || bytes.Equal(cleaned, data) {
+		return p, err
+	}
+	clean := trajectory.NewPayload(p.Type())
+	return clean, canon.Unmarshal(cleaned, clean)
+}
+
+// outgoing takes the secrets of this case out of what goes on to a model or a tool.
+func (s *Session) outgoing(data []byte) ([]byte, error) {
+	s.mu.Lock()
+	r := s.redactor
+	s.mu.Unlock()
+	return r.Outgoing(data)
 }
 
 // content stands for a text in an event and keeps the whole of it, without its
@@ -396,6 +440,11 @@ func (s *Session) Model(ctx context.Context, api wire.API, body []byte, onChunk 
 	if err := s.reads(len(body)); err != nil {
 		return nil, err
 	}
+	// Before the key is computed: a secret of this case is another one in every run.
+	body, err := s.outgoing(body)
+	if err != nil {
+		return nil, err
+	}
 	request, err := cassette.ModelRequest(api, body, s.cfg.Redactor)
 	if err == nil && request.Model == "" {
 		err = refusal.Newf(refusal.Malformed, "the request to %s names no model", api)
@@ -441,8 +490,10 @@ func (s *Session) answer(ctx context.Context, api wire.API, body []byte, request
 	if r, ok := s.cfg.Models.(*Replay); ok {
 		return r.next(request, onChunk)
 	}
+	if m, ok := s.cfg.Models.(TurnAware); ok {
+		m.AtTurn(s.turn)
+	}
 	if script, ok := s.cfg.Models.(*Script); ok {
-		script.at(s.turn)
 		return script.next(api, request, body, onChunk)
 	}
 	if s.cfg.Models == nil {
@@ -505,7 +556,7 @@ func (s *Session) modelDone(id string, it *cassette.Interaction) error {
 func (s *Session) violated(violations []policy.Violation) error {
 	for _, v := range violations {
 		s.counts.Violations++
-		if err := s.event(&trajectory.PolicyViolation{Call: v.CallID, Rule: v.Rule, Text: cutText(s.safe(v.Text), maxDetail)}); err != nil {
+		if err := s.event(&trajectory.PolicyViolation{Call: v.CallID, Rule: v.Rule, Text: cutText(s.safe(v.Text), maxDetail), Unprevented: v.Unprevented}); err != nil {
 			return err
 		}
 	}
@@ -555,9 +606,12 @@ func (s *Session) named(name string) string { return cutText(s.safe(name), 200) 
 func (s *Session) Hide(secret string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.hides && s.redactor.Knows(secret) {
+		return nil
+	}
 	r, err := s.redactor.With(secret)
 	if err == nil {
-		s.redactor = r
+		s.redactor, s.hides = r, true
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
+	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/policy"
 	"tallystick/internal/run/scenario"
 	"tallystick/internal/run/tools"
@@ -167,7 +168,7 @@ func TestLimitsTruncate(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			replies := []scenario.Reply{{Text: "yes", Repeat: true, TokensIn: 4, TokensOut: 4, CostMicroUSD: 5, LatencyMS: 1500}}
 			s := start(t, policy.Policy{Mode: policy.Autonomous, MaxToolCalls: 10, MaxCostMicroUSD: 100}, nil, func(c *Config) {
-				c.Models, c.Limits = NewScript(replies), tt.limits
+				c.Models, c.Limits = NewScript(authored(replies...)), tt.limits
 			})
 			body := []byte(`{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
 			var err error
@@ -197,10 +198,10 @@ func TestModelCallsOfEveryAPIAreAnswered(t *testing.T) {
 	} {
 		t.Run(string(api), func(t *testing.T) {
 			s := start(t, policy.Policy{Mode: policy.Autonomous, MaxToolCalls: 10, MaxCostMicroUSD: 100}, nil, func(c *Config) {
-				c.Models = NewScript([]scenario.Reply{
-					{When: &scenario.When{Contains: "nobody asks this"}, Text: "no"},
-					{When: &scenario.When{Last: "hi there"}, Text: "hello", ToolCalls: []scenario.Call{{Name: "look", Args: &map[string]any{"q": "x"}}}},
-				})
+				c.Models = NewScript(authored(
+					scenario.Reply{When: &scenario.When{Contains: "nobody asks this"}, Text: "no"},
+					scenario.Reply{When: &scenario.When{Last: "hi there"}, Text: "hello", ToolCalls: []scenario.Call{{Name: "look", Args: &map[string]any{"q": "x"}}}},
+				))
 			})
 			var chunks []string
 			it, err := s.Model(context.Background(), api, []byte(body), func(c string) error { chunks = append(chunks, c); return nil })
@@ -275,4 +276,9 @@ func TestMemoryWritesAskThePolicy(t *testing.T) {
 		t.Fatalf("an allowed write: %q, %v, %v", entry, d, err)
 	}
 	wantTypes(t, s.Complete("", false), "run_started memory_proposed policy_decision memory_written run_completed")
+}
+
+// authored are replies of the agent's model.
+func authored(replies ...scenario.Reply) scenario.Authored {
+	return (&scenario.Scenario{Model: replies}).RepliesFor(cassette.ForAgent)
 }

@@ -45,6 +45,9 @@ func (s *Session) Tool(ctx context.Context, c ToolCall) (ToolReply, error) {
 	if err := s.checkLimits(); err != nil {
 		return ToolReply{}, err
 	}
+	if err := s.cleanCall(&c); err != nil {
+		return ToolReply{}, err
+	}
 	id := s.nextCall()
 	args, whole := s.args(c.Args)
 	if len(whole) <= keptIfDenied {
@@ -55,7 +58,8 @@ func (s *Session) Tool(ctx context.Context, c ToolCall) (ToolReply, error) {
 	}
 	// A call that cannot be understood is given to the policy without its
 	// arguments: the tool will refuse it, and rules must see it all the same.
-	call := policy.Call{ID: id, Action: policy.Tool, Name: c.Name, Class: s.classes[c.Name], Turn: s.turn, At: s.elapsed}
+	class, known := s.classes[c.Name]
+	call := policy.Call{ID: id, Action: policy.Tool, Name: c.Name, Class: class, Known: known, Turn: s.turn, At: s.elapsed}
 	if object, err := canon.Canonicalize(c.Args); err == nil && len(object) > 0 && object[0] == '{' {
 		call.Args = object
 	}
@@ -72,6 +76,20 @@ func (s *Session) Tool(ctx context.Context, c ToolCall) (ToolReply, error) {
 	}
 	s.keepArgs(whole)
 	return s.execute(ctx, call, c, args, before)
+}
+
+// cleanCall takes the secrets of this case out of a call, before anybody is asked
+// about it.
+func (s *Session) cleanCall(c *ToolCall) (err error) {
+	for _, text := range []*string{&c.Name, &c.ID} {
+		clean, err := s.redactor.Outgoing([]byte(*text))
+		if err != nil {
+			return err
+		}
+		*text = string(clean)
+	}
+	c.Args, err = s.redactor.Outgoing(c.Args)
+	return err
 }
 
 // keptIfDenied bounds the arguments that are kept whole of a call that is not
@@ -138,12 +156,12 @@ func (s *Session) execute(ctx context.Context, call policy.Call, c ToolCall, arg
 
 func (s *Session) toolFailed(id string, err error) error {
 	name, detail := nameOf(err)
-	if eerr := s.event(&trajectory.Failure{Call: id, Name: string(name), Detail: cutText(s.safe(detail), maxDetail)}); eerr != nil {
-		return eerr
-	}
 	kind := Failed
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		kind = Truncated
+		kind, name = Truncated, refusal.LimitReached // the time of the case is over
+	}
+	if eerr := s.event(&trajectory.Failure{Call: id, Name: string(name), Detail: cutText(s.safe(detail), maxDetail)}); eerr != nil {
+		return eerr
 	}
 	return s.halt(kind, name, err)
 }

@@ -35,3 +35,6 @@ func isWordROUGE(r rune) bool {
 func isWord(r rune) bool {
 	return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r)
 }
+
+// ROUGEWords are the words of a text that [ROUGEL] compares.
+func ROUGEWords(s string) string { return strings.Join(words(s), " ") }

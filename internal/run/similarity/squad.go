@@ -107,3 +107,7 @@ func harmonic(precision, recall float64) float64 {
 func isPunctuation(c byte) bool {
 	return c >= '!' && c <= '/' || c >= ':' && c <= '@' || c >= '[' && c <= '`' || c >= '{' && c <= '~'
 }
+
+// SQuADWords are the words of a text that [ExactMatch] and [TokenF1] compare. Of "a" or
+// "the!" none is left.
+func SQuADWords(s string) string { return strings.Join(squadTokens(s), " ") }

@@ -3,8 +3,8 @@
 //
 // The agent's text is hostile. It runs in an SQLite that lives in memory, after the
 // fixture was loaded and writing was switched off; it is one statement that begins
-// with SELECT, WITH or VALUES and uses none of the words that reach outside, change
-// settings, or give something else each time. Length, rows, bytes, memory and time
+// with SELECT, WITH or VALUES, uses none of the words that reach outside or change
+// settings, and calls no function that gives something else each time. Length, rows, bytes, memory and time
 // are bounded. Errors in the agent's query are the agent's; errors in the fixture or
 // the expected query are ours, and then there is no score.
 //
@@ -14,8 +14,7 @@
 // is the agent's fault, and the harness goes on.
 //
 // Where it stops: the bound on time is a clock, so a query near it may pass on one
-// machine and not on another. A query that puts the word "now" together from pieces
-// can still ask for the time; it gains nothing by it.
+// machine and not on another.
 package sqlresult
 
 import (
@@ -71,7 +70,7 @@ func compareHere(ctx context.Context, s Spec, query string, ready func()) error 
 	if err := check(s.Expected); err != nil {
 		return fmt.Errorf("the expected query: %w", err)
 	}
-	want, err := run(ctx, c, s.Expected)
+	want, err := runDetermined(ctx, c, s.Expected)
 	if err != nil {
 		return fmt.Errorf("the expected query: %w", err)
 	}
@@ -79,7 +78,7 @@ func compareHere(ctx context.Context, s Spec, query string, ready func()) error 
 		return &Wrong{"the query is not run: " + err.Error()}
 	}
 	ready()
-	got, err := run(ctx, c, query)
+	got, err := runDetermined(ctx, c, query)
 	if err != nil {
 		if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errTime) {
 			return err // somebody stopped us, not the query
@@ -97,6 +96,9 @@ func compareHere(ctx context.Context, s Spec, query string, ready func()) error 
 
 // open makes the database in memory, loads the fixture, and switches writing off.
 func open(ctx context.Context, script string) (*sql.Conn, func(), error) {
+	if err := withoutClock(); err != nil {
+		return nil, nil, err
+	}
 	db, err := sql.Open("sqlite", ":memory:")
 	if err != nil {
 		return nil, nil, err
@@ -158,6 +160,18 @@ func limit(c *sql.Conn) error {
 type table struct {
 	columns []string
 	rows    [][]any // nil, int64, float64, string or []byte
+}
+
+// runDetermined runs a query that gives the same whenever and wherever it is run.
+func runDetermined(ctx context.Context, c *sql.Conn, query string) (*table, error) {
+	name, err := undetermined(ctx, c, query)
+	if err != nil {
+		return nil, err
+	}
+	if name != "" {
+		return nil, fmt.Errorf("it calls %.40q, which gives something else each time", name)
+	}
+	return run(ctx, c, query)
 }
 
 func run(ctx context.Context, c *sql.Conn, query string) (*table, error) {

@@ -133,6 +133,35 @@ func TestHostileQueries(t *testing.T) {
 	}
 }
 
+// Nothing that a query gives may depend on when, where or how often it is run, however
+// it asks; and what does not is given as SQLite gives it.
+func TestQueriesGiveTheSameWheneverTheyAreRun(t *testing.T) {
+	for _, query := range []string{
+		"SELECT date('n'||'ow')", "SELECT date(char(110,111,119))", "SELECT date(x'6e6f77')", "SELECT date('now'||char(0)||'x')", "SELECT date(lower('NOW'))",
+		"SELECT date(x) FROM (SELECT replace('n-o-w','-','') AS x)", "WITH w(x) AS (VALUES ('now')) SELECT strftime('%Y', x) FROM w", "SELECT strftime('%s')", "SELECT unixepoch()", "SELECT time('sub'||'sec')",
+		"SELECT julianday(printf('%s%s','no','w'))", "SELECT timediff('2020-01-01', substr('xnow',2))", "SELECT datetime('2020-01-01', 'local'||'time')", "SELECT datetime('2020-01-01', 'ut'||'c')",
+		"SELECT \"date\"('n'||'ow')", "SELECT count(*) FROM orders WHERE date('n'||'ow') > '2000'", "SELECT id FROM orders ORDER BY random()", "SELECT abs(random())", "SELECT hex(randomblob(4))", "SELECT \"random\"()", "SELECT [random]()",
+		"SELECT CURRENT_DATE", "SELECT (SELECT current_time)", "SELECT sqlite_version()", "SELECT sqlite_source_id()", "SELECT changes()", "SELECT total_changes()", "SELECT last_insert_rowid()", "SELECT sum(random()) OVER () FROM orders",
+		"SELECT * FROM json_each(json_array(random()))", "SELECT sqlite_compileoption_get(1)", "SELECT max(id, random()) FROM orders", "SELECT id FROM orders GROUP BY random()", "SELECT id FROM orders LIMIT 1 + (random() & 1)",
+	} {
+		err := compare(t, Spec{Expected: "SELECT id FROM orders"}, query)
+		var wrong *Wrong
+		if !errors.As(err, &wrong) || !strings.Contains(wrong.Why, "each time") && !strings.Contains(wrong.Why, "present time") && !strings.Contains(wrong.Why, "time zone") {
+			t.Errorf("%s: %v", query, err)
+		}
+	}
+	for query, same := range map[string]string{
+		"SELECT date('2024-02-28', '+1 day'), strftime('%Y', 1700000000, 'unixepoch'), 'now', NULL":         "VALUES ('2024-02-29', '2023', 'now', NULL)",
+		"SELECT julianday('2000-01-01'), unixepoch('1970-01-02'), time('12:30'), date(NULL)":                "VALUES (2451544.5, 86400, '12:30:00', NULL)",
+		"SELECT count(*), sum(id), max(id), group_concat(id), round(2.6), upper('x') FROM (SELECT 7 AS id)": "VALUES (1, 7, 7, '7', 3.0, 'X')",
+		"SELECT datetime('2020-01-01 10:00', 'subsec'), 'random'":                                           "VALUES ('2020-01-01 10:00:00.000', 'random')",
+	} {
+		if err := compare(t, Spec{Expected: same}, query); err != nil {
+			t.Errorf("%s: %v", query, err)
+		}
+	}
+}
+
 // The walls behind the first: what a word check would miss is stopped by the database.
 func TestTheDatabaseStopsWhatTheWordsWouldNot(t *testing.T) {
 	for name, query := range map[string]string{"writes": "DELETE FROM orders", "attaches": "ATTACH '/etc/passwd' AS p", "loads": "SELECT load_extension('/tmp/x.so')"} {

@@ -120,9 +120,13 @@ func (d *desk) run(solved float64) string {
 func checkVerdict(t *testing.T, card map[string]any, reason string) {
 	t.Helper()
 	verdict := card["acceptance"].(map[string]any)
-	// Example people signed and the model's side is written by hand, so nothing is
-	// accepted on it, and these are the last reasons.
-	want := []any{reason, "1 attempts are of a bench that example signers may have signed", "100 tasks were answered by authored replies, not by a model"}
+	// The repositories are made up, example people signed and the model's side is
+	// written by hand, so nothing is accepted on it, and these are the last reasons.
+	want := []any{reason, "0 distinct tasks are repository issues (tag repo-issue), needs 100", "100 tasks are not repository issues (tag repo-issue): 100 without a repository at a commit on record",
+		"1 attempts are of a bench that example signers may have signed", "100 tasks were answered by authored replies, not by a model"}
+	if strings.HasPrefix(reason, "evidence_coverage is 0.00") {
+		want[2] = "100 tasks are not repository issues (tag repo-issue): 100 whose evidence is missing or changed"
+	}
 	if reason == "all criteria met" {
 		want = want[1:]
 	}

@@ -3,6 +3,7 @@ package trajectory
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
 	"strings"
@@ -280,4 +281,31 @@ func (a *Args) wholeArguments() error {
 		return errors.New("the values claim to be everything and have another digest or length")
 	}
 	return nil
+}
+
+// Named gives the digests of the texts for which an event stands and of which it may have
+// only the beginning: those, and no others, belong to a trajectory as whole texts.
+func Named(p Payload) iter.Seq[digest.Content] {
+	return func(yield func(digest.Content) bool) { contentsIn(reflect.ValueOf(p), yield) }
+}
+
+// contentsIn looks for contents and arguments in a payload and all its members.
+func contentsIn(v reflect.Value, yield func(digest.Content) bool) bool {
+	switch v.Kind() {
+	case reflect.Pointer:
+		return v.IsNil() || contentsIn(v.Elem(), yield)
+	case reflect.Struct:
+		switch x := v.Interface().(type) {
+		case Content:
+			return yield(x.Digest)
+		case Args:
+			return yield(x.Digest)
+		}
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() && !contentsIn(v.Field(i), yield) {
+				return false
+			}
+		}
+	}
+	return true
 }

@@ -49,11 +49,13 @@ func (*PolicyDecision) golden() golden {
 const PolicyViolationType Type = "policy_violation"
 
 // PolicyViolation is something that the policy did not permit and that was
-// tried or happened.
+// tried or happened. Unprevented says that it was seen and not prevented: the
+// agent did it in its own process, where the policy is not asked.
 type PolicyViolation struct {
-	Call string `json:"call"`
-	Rule string `json:"rule"`
-	Text string `json:"text"`
+	Call        string `json:"call"`
+	Rule        string `json:"rule"`
+	Text        string `json:"text"`
+	Unprevented bool   `json:"unprevented,omitempty"`
 }
 
 // Type is policy_violation.

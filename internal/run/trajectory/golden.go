@@ -84,6 +84,7 @@ var named = map[string]string{
 	"supersedes": "entry",
 	"checkpoint": "checkpoint",
 	"id":         "id",
+	"judged":     "call",
 }
 
 // Canonical gives the canonical form of a trajectory.

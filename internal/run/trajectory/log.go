@@ -118,6 +118,9 @@ func (l *Log) Head() digest.ID { return l.head }
 // At is the time of the last event.
 func (l *Log) At() time.Duration { return l.order.at }
 
+// Event is the event of a number, from 1, of a log that keeps its events.
+func (l *Log) Event(seq int) Event { return l.events[seq-1] }
+
 // Len is the number of events so far.
 func (l *Log) Len() int { return l.order.seq }
 

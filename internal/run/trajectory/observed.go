@@ -23,12 +23,14 @@ const ToolObservedType Type = "tool_observed"
 // other way.
 //
 // ID is the provider's, as it was sent; nothing makes it unique. A call that
-// nobody named has no name.
+// nobody named has no name. Judged names the decision of the policy about a call
+// that the agent made itself: the policy_decision with this call follows.
 type ToolObserved struct {
 	Args    Args     `json:"args"`
 	Call    string   `json:"call"` // the model call in which it was seen
 	Error   bool     `json:"error,omitempty"`
 	ID      string   `json:"id,omitempty"`
+	Judged  string   `json:"judged,omitempty"`
 	Name    string   `json:"name,omitempty"`
 	Result  *Content `json:"result,omitempty"`
 	Vantage Vantage  `json:"vantage"`

@@ -483,8 +483,8 @@ func (p *RunStarted) Validate() error {
 		return broken("target", "is empty")
 	case len(p.Target) > 512:
 		return broken("target", "has %d bytes, expected at most 512", len(p.Target))
-	case p.Vantage != "" && p.Vantage != "inside" && p.Vantage != "gateway" && p.Vantage != "answers":
-		return broken("vantage", "is %.80q, expected inside, gateway or answers", p.Vantage)
+	case p.Vantage != "" && p.Vantage != "inside" && p.Vantage != "gateway" && p.Vantage != "answers" && p.Vantage != "imported" && p.Vantage != "world":
+		return broken("vantage", "is %.80q, expected inside, gateway, answers, imported or world", p.Vantage)
 	}
 	return nil
 }
@@ -609,6 +609,8 @@ func (p *ToolObserved) Validate() error {
 		return broken("call", "has %d bytes, expected at most 512", len(p.Call))
 	case len(p.ID) > 512:
 		return broken("id", "has %d bytes, expected at most 512", len(p.ID))
+	case len(p.Judged) > 512:
+		return broken("judged", "has %d bytes, expected at most 512", len(p.Judged))
 	case len(p.Name) > 512:
 		return broken("name", "has %d bytes, expected at most 512", len(p.Name))
 	}
@@ -624,6 +626,8 @@ func (p *ToolObserved) Validate() error {
 		return broken("result", "is expected exactly when vantage is reported; it is %v", p.Vantage)
 	case p.Error && p.Vantage == "proposed":
 		return broken("error", "is there, and vantage is %v", p.Vantage)
+	case p.Judged != "" && p.Vantage == "proposed":
+		return broken("judged", "is there, and vantage is %v", p.Vantage)
 	}
 	return nil
 }

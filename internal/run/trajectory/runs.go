@@ -6,18 +6,11 @@ import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/format"
 	"tallystick/internal/run/policy"
+	"tallystick/internal/run/vantage"
 )
 
 // Format names the format, in every run_started.
 const Format = "tallystick-trajectory/" + format.Version
-
-// What of an agent's work can be seen, in run_started: everything it does goes
-// through us; what passes the gateway; nothing but its answers.
-const (
-	SeenInside  = "inside"
-	SeenGateway = "gateway"
-	SeenAnswers = "answers"
-)
 
 // RunStartedType is the type of [RunStarted].
 const RunStartedType Type = "run_started"
@@ -35,7 +28,7 @@ type RunStarted struct {
 	PolicyShort policy.ShortHash `json:"policy_short"`
 	Repeat      int              `json:"repeat"` // from 1
 	Target      string           `json:"target"`
-	Vantage     string           `json:"vantage,omitempty"`
+	Vantage     vantage.Vantage  `json:"vantage,omitempty"`
 }
 
 // Type is run_started.

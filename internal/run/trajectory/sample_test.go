@@ -10,6 +10,7 @@ import (
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/policy"
+	"tallystick/internal/run/vantage"
 )
 
 // A step is an event to be written.
@@ -36,7 +37,7 @@ func textPointer(s string) *Content { c := text(s); return &c }
 func started(v variation) *RunStarted {
 	p := policy.ForMode(policy.Autonomous)
 	return &RunStarted{Attempt: v.attempt, Case: "pay-alice", Class: "treasury", Execution: 1, Format: Format, Governance: p.Mode,
-		Input: textPointer("Pay 100 to alice"), Policy: p.SerialisedDigest(), PolicyShort: p.ShortHash(), Repeat: 1, Target: "t-" + v.attempt, Vantage: SeenGateway}
+		Input: textPointer("Pay 100 to alice"), Policy: p.SerialisedDigest(), PolicyShort: p.ShortHash(), Repeat: 1, Target: "t-" + v.attempt, Vantage: vantage.Gateway}
 }
 
 // sample is a run of two turns that has an event of every type but run_failed.
@@ -80,6 +81,9 @@ func sample(v variation) []step {
 		{2, &TestRun{Command: []string{"go", "test"}, LatencyMS: v.latency, Output: text(fmt.Sprintf("ok %d ms", v.latency)), Passed: true}},
 		{2, &ToolObserved{Args: NewArgs([]byte(`{"amount":100}`)), Call: id("c1"), ID: id("call_7"), Name: "transfer", Vantage: Proposed}},
 		{2, &ToolObserved{Args: NewArgs([]byte(`{"amount":100}`)), Call: id("c1"), Error: true, ID: id("call_7"), Name: "transfer", Result: textPointer("no"), Vantage: Reported}},
+		{2, &ToolObserved{Args: NewArgs(nil), Call: id("c1"), ID: id("call_8"), Judged: id("c7"), Name: "issue_refund", Result: textPointer("refunded"), Vantage: Reported}},
+		{2, &PolicyDecision{policy.Tool, id("c7"), policy.Denied, "issue_refund", "on the deny list", policy.RuleDenyList, policy.Deny}},
+		{2, &PolicyViolation{Call: id("c7"), Rule: policy.RuleDenyList, Text: "seen, not prevented: denied tool: issue_refund", Unprevented: true}},
 		{2, &RunCompleted{Answer: textPointer("line one\nline two"), Status: "completed"}},
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/run/policy"
+	"tallystick/internal/run/vantage"
 )
 
 // A ToolCall is one call of a tool, put together from all events about it.
@@ -25,6 +26,7 @@ type ToolCall struct {
 	Denied  bool          // it came to the session, and the policy denied it
 	Stopped bool          // it is only proposed, and known not to have been made
 	Check   policy.Check  // what the policy said last; denied if it was not asked
+	Judged  bool          // the policy was asked
 	Made    *ToolExecuted // nil unless executed
 	Report  *ToolObserved // nil unless the agent sent a result back
 	Class   policy.Class  // "" unless it came to the session
@@ -82,9 +84,33 @@ type CallView struct {
 	Known map[string]bool
 }
 
+// Unprevented reports whether the agent made a call itself that the policy does not
+// permit: it was seen, and could not be prevented.
+func (c *ToolCall) Unprevented() bool {
+	return c.Vantage == Reported && c.Judged && c.Check == policy.Denied
+}
+
+// Calls puts the tool calls of a run together while the run goes on.
+type Calls struct{ b viewBuilder }
+
+// NewCalls begins with no event.
+func NewCalls() *Calls { return &Calls{newViewBuilder()} }
+
+// Add tells of the next event.
+func (c *Calls) Add(e *Event) { c.b.add(e) }
+
+// Report tells of the next event, which says that the agent sent a result back, and
+// returns the call that it is of: with its id in the session, if it came there, and
+// what the policy said of it.
+func (c *Calls) Report(e *Event, p *ToolObserved) ToolCall { return *c.b.report(e, p) }
+
+func newViewBuilder() viewBuilder {
+	return viewBuilder{view: &CallView{Known: map[string]bool{}}, bySession: map[string]*ToolCall{}, pool: map[string][]*ToolCall{}, made: map[string][]*ToolCall{}}
+}
+
 // CallsOf puts the tool calls of a run together.
 func CallsOf(v *Verified) *CallView {
-	b := viewBuilder{view: &CallView{Known: map[string]bool{}}, bySession: map[string]*ToolCall{}, pool: map[string][]*ToolCall{}, made: map[string][]*ToolCall{}}
+	b := newViewBuilder()
 	for i := range v.events {
 		b.add(&v.events[i])
 	}
@@ -104,11 +130,20 @@ func CallsOf(v *Verified) *CallView {
 // all the same; nor did one that an agent of ours never brought to the session.
 func (b *viewBuilder) settle(c *ToolCall) {
 	c.inside = b.inside
-	c.Denied = c.Call != "" && c.Vantage != Executed && c.Check == policy.Denied
-	if c.Denied && c.Report != nil && !strings.Contains(c.Report.Result.Head, DeniedText) {
+	c.Denied = c.wasDenied()
+	if c.Defied() {
 		c.Vantage, c.Failed = Reported, c.Report.Error
 	}
 	c.Stopped = c.Vantage == Proposed && (c.Denied || b.inside && c.Call == "")
+}
+
+func (c *ToolCall) wasDenied() bool {
+	return c.Call != "" && c.Made == nil && c.Check == policy.Denied
+}
+
+// Defied reports whether the agent tells of a result of a call that was denied here.
+func (c *ToolCall) Defied() bool {
+	return c.wasDenied() && c.Report != nil && !strings.Contains(c.Report.Result.Head, DeniedText)
 }
 
 // DeniedText begins what an agent is told about a call that the policy denied.
@@ -128,9 +163,9 @@ type viewBuilder struct {
 func (b *viewBuilder) add(e *Event) {
 	switch p := e.Payload.(type) {
 	case *RunStarted:
-		b.inside = p.Vantage == SeenInside
-		if p.Vantage == SeenAnswers {
-			b.view.Unseen = "the agent runs elsewhere and shows its answers only, so its tool calls are not seen"
+		b.inside = p.Vantage == vantage.Inside
+		if calls := vantage.Of(string(p.Vantage)).Sees(vantage.ToolCalls); calls.Sight == vantage.Not {
+			b.view.Unseen = calls.Why
 		}
 	case *ModelCallStarted:
 		for _, name := range p.Tools {
@@ -142,7 +177,8 @@ func (b *viewBuilder) add(e *Event) {
 		}
 	case *ToolObserved:
 		if p.Vantage == Reported {
-			b.report(e, p)
+			c := b.report(e, p)
+			b.judge(c, p)
 		} else {
 			b.propose(b.append(e, &ToolCall{ID: p.ID, Name: p.Name, Args: p.Args, Vantage: Proposed, Asked: true}))
 		}
@@ -150,7 +186,7 @@ func (b *viewBuilder) add(e *Event) {
 		b.arrive(e, p)
 	case *PolicyDecision:
 		if c := b.bySession[p.Call]; c != nil && p.Action == policy.Tool {
-			c.Check = p.Check
+			c.Check, c.Judged = p.Check, true
 		}
 	case *ToolExecuted:
 		b.execute(e, p)
@@ -272,7 +308,7 @@ func (b *viewBuilder) execute(e *Event, p *ToolExecuted) {
 // name and arguments alone, for an agent that gives its history other ids. One
 // result is of one call, so no second call can hide behind it. A result that
 // fits no call is a call of its own.
-func (b *viewBuilder) report(e *Event, p *ToolObserved) {
+func (b *viewBuilder) report(e *Event, p *ToolObserved) *ToolCall {
 	var c *ToolCall
 	if p.ID != "" {
 		if c = b.unreported(p.ID, p); c != nil && c.Call == "" {
@@ -289,6 +325,15 @@ func (b *viewBuilder) report(e *Event, p *ToolObserved) {
 	if c.Call == "" { // what the session saw itself, it knows better
 		c.Vantage, c.Failed = Reported, p.Error
 	}
+	return c
+}
+
+// judge makes the decision known that follows about a call of the agent's own.
+func (b *viewBuilder) judge(c *ToolCall, p *ToolObserved) {
+	if p.Judged == "" || c.Call != "" || b.bySession[p.Judged] != nil {
+		return
+	}
+	c.Check, b.bySession[p.Judged] = policy.Denied, c
 }
 
 // unreported finds the first call that a result may be of: of the same name, or

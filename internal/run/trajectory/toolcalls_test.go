@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tallystick/internal/run/policy"
+	"tallystick/internal/run/vantage"
 )
 
 // Short ways to write events about tools.
@@ -112,23 +113,23 @@ func TestOneCallIsOneCallAndNoneIsHidden(t *testing.T) {
 // the built-in agent did not carry out. Of somebody else's agent nobody knows.
 func TestStoppedCallsAreKnownNotToHaveHappened(t *testing.T) {
 	events := []Payload{asks("a", "cut", `{}`), asks("b", "denied", `{}`), arrives("c1", "", "denied", `{}`), denied("c1", "denied"), arrives("c2", "", "broken", `{}`), allowed("c2", "broken")}
-	for vantage, want := range map[string]string{SeenInside: "true true false", SeenGateway: "false true false"} {
+	for at, want := range map[vantage.Vantage]string{vantage.Inside: "true true false", vantage.Gateway: "false true false"} {
 		run := started(plainRun)
-		run.Vantage = vantage
+		run.Vantage = at
 		steps := []step{{0, run}}
 		for _, p := range events {
 			steps = append(steps, step{0, p})
 		}
 		view := CallsOf(verified(t, steps, time.Millisecond))
 		if got := fmt.Sprint(view.Calls[0].Stopped, view.Calls[1].Stopped, view.Calls[2].Stopped); got != want {
-			t.Errorf("%s: %s, want %s", vantage, got, want)
+			t.Errorf("%s: %s, want %s", at, got, want)
 		}
 	}
 }
 
 func TestTheViewSaysWhatItCannotSee(t *testing.T) {
 	remote := started(plainRun)
-	remote.Vantage = SeenAnswers
+	remote.Vantage = vantage.Answers
 	v := CallsOf(verified(t, []step{{0, remote}}, time.Millisecond))
 	if !strings.Contains(v.Unseen, "answers only") {
 		t.Errorf("a remote agent: %q", v.Unseen)

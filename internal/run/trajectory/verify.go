@@ -12,6 +12,7 @@ import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/format"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/vantage"
 )
 
 // A Pin says which head a trajectory must have. The zero Pin fits none.
@@ -61,6 +62,16 @@ func (s Summary) Complete() bool { return s.complete }
 // Pinned reports whether the head was asked for and found, so that no line was
 // changed and none is missing.
 func (s Summary) Pinned() bool { return s.pinned }
+
+// Vantage is where the harness stood while the agent worked.
+func (v *Verified) Vantage() vantage.Vantage {
+	for i := range v.events {
+		if p, ok := v.events[i].Payload.(*RunStarted); ok {
+			return vantage.Of(string(p.Vantage))
+		}
+	}
+	return vantage.Imported
+}
 
 // Events gives the events in order.
 func (v *Verified) Events() iter.Seq[Event] {

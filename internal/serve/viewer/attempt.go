@@ -34,6 +34,7 @@ type attemptData struct {
 	Later     string
 	Query     url.Values
 	HasRepeat bool
+	endpoints []evidence.EndpointUse // who answered the models' calls
 }
 
 // A stateTab chooses cases by their outcome.
@@ -83,7 +84,7 @@ func (v *Viewer) attempt(req *http.Request) (*page, error) {
 	if data.Card, err = v.card(a); err != nil {
 		return nil, err
 	}
-	data.Counts = counted(data.Logged)
+	data.Counts, data.endpoints = counted(data.Logged), v.r.History.EndpointsOf(a)
 	data.States, data.Tags = stateTabs(q, data.Counts, data.Filter.State), tagsOf(a, q)
 	data.Histogram, data.Budget = scoreHistogram(a), budgetCurve(a)
 	data.Earlier, data.Later = v.neighbours(a)
@@ -365,6 +366,14 @@ func (v *Viewer) running(a *history.Attempt) *running {
 
 // Orders are those of the cases.
 func (attemptData) Orders() []string { return []string{"case", "score", "cost", "latency", "turns"} }
+
+// AnsweredBy says who answered the models' calls.
+func (d attemptData) AnsweredBy() (texts []string) {
+	for _, u := range d.endpoints {
+		texts = append(texts, u.Text())
+	}
+	return texts
+}
 
 // EvidenceWords say for how many of the solved cases the evidence is there.
 func (d attemptData) EvidenceWords() string {

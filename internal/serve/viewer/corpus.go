@@ -55,6 +55,7 @@ type classData struct {
 	Verified     bool
 	Problem      string
 	Registration *bench.Registration
+	Standing     string // of the verified class
 	Missing      []bench.Missing
 	Cases        []classRow
 	Lines        int
@@ -89,7 +90,7 @@ func (v *Viewer) class(req *http.Request) (*page, error) {
 	case err == nil:
 		data.Verified = true
 		reg := b.Registration()
-		data.Registration = &reg
+		data.Registration, data.Standing = &reg, b.Standing()
 		data.lines(b)
 		var cases []bench.Case
 		for _, c := range b.Cases() {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"tallystick/internal/read/history"
+	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/serve/viewer/layout"
 )
@@ -155,6 +156,11 @@ func pluralOf(n any, what string) string {
 		return plural(n, what)
 	case int:
 		return plural(n, what)
+	case scorecard.Count:
+		if n.Unknown {
+			return fmt.Sprintf("%s: %s", what, n)
+		}
+		return plural(n.N, what)
 	}
 	return none
 }

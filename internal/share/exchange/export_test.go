@@ -18,6 +18,7 @@ import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/schema"
+	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/grade"
 	"tallystick/internal/run/policy"
 	"tallystick/internal/run/scenario"
@@ -67,10 +68,10 @@ func run(t testing.TB, api wire.API) session.Result {
 	long := strings.Repeat("You are welcome. ", 1000)
 	s, err := session.New(session.Config{Rules: rules, Source: "authored", Tools: box,
 		Run: trajectory.RunStarted{Attempt: "chat.default.1", Case: "a", Class: "chat", Target: "default", Repeat: 1, Execution: 1},
-		Models: session.NewScript([]scenario.Reply{
+		Models: session.NewScript((&scenario.Scenario{Model: []scenario.Reply{
 			{ToolCalls: []scenario.Call{{Name: "Read", Args: &map[string]any{"what": "it"}}, {Name: "Bash", Args: &map[string]any{"c": "rm"}}}, TokensIn: 10, TokensOut: 5, CostMicroUSD: 7, LatencyMS: 120},
 			{Text: "here", TokensIn: 20, TokensOut: 1},
-			{Text: long, TokensIn: 30, TokensOut: 2}})})
+			{Text: long, TokensIn: 30, TokensOut: 2}}}).RepliesFor(cassette.ForAgent))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"tallystick/internal/record/plain"
 )
 
 // Hub says how Hugging Face names the dataset of a bench.
@@ -82,7 +84,7 @@ func (a *Facts) card(title, dataset string) string {
 	row("model", code(a.model()))
 	row("solve rate", fmt.Sprintf("%.4f (%d of %d), 95%% from %.4f to %.4f", t.SolveRate, t.Passed, t.Total, low, high))
 	if t.Mean != nil {
-		row("mean score", fmt.Sprintf("%.4f over %d with a score", *t.Mean, t.Scored))
+		row("mean score", fmt.Sprintf("%s over %d with a score", plain.Score(*t.Mean, 4), t.Scored))
 	}
 	row("attempt", fmt.Sprintf("%s, number %d of %d, level %s", code(a.ID), a.Number, a.Of, a.Level))
 	for _, q := range a.Qualifications {

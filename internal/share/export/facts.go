@@ -43,6 +43,7 @@ type Facts struct {
 type Isolation struct {
 	Class          string `json:"class"`
 	AgentIsolation string `json:"agent_isolation,omitempty"`
+	AgentRoot      string `json:"agent_root,omitempty"` // host, or image and its digest
 	AgentScope     string `json:"agent_scope,omitempty"`
 	Scope          string `json:"scope,omitempty"`
 	Vantage        string `json:"vantage"`

@@ -9,6 +9,7 @@ import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/run/policy"
 	"tallystick/internal/run/trajectory"
+	"tallystick/internal/run/vantage"
 )
 
 // The trust label of everything that was imported.
@@ -38,7 +39,7 @@ type Recorder struct {
 func Start(src Source, id, target string) *Recorder {
 	r := &Recorder{log: trajectory.NewLog(), contents: map[digest.Content][]byte{}, calls: map[string]int{}}
 	r.Event(&trajectory.RunStarted{Attempt: "imported", Case: Name(id), Class: Class, Execution: 1, Format: trajectory.Format,
-		Governance: policy.Autonomous, Repeat: 1, Target: Name(target)})
+		Governance: policy.Autonomous, Repeat: 1, Target: Name(target), Vantage: vantage.Imported})
 	r.Event(&trajectory.SecurityEvent{Boundary: "TB-7", Name: "import.source", Severity: "info",
 		Detail: fmt.Sprintf("converted from %s, %s; nothing vouches for any of it", src.Format, src.Digest)})
 	return r

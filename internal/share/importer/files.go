@@ -11,11 +11,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"syscall"
 
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/store"
 )
 
 // A file is one that was given or found.
@@ -146,19 +146,11 @@ func (f *file) openFile() (*os.File, error) {
 	var opened *os.File
 	var err error
 	if f.root != nil {
-		opened, err = f.root.OpenFile(f.name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		opened, err = store.OpenIn(f.root, f.name)
 	} else {
-		opened, err = os.OpenFile(f.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		opened, err = store.Open(f.path)
 	}
 	if err != nil {
-		return nil, unreadable(f.path, err)
-	}
-	info, err := opened.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("not a regular file")
-	}
-	if err != nil {
-		opened.Close()
 		return nil, unreadable(f.path, err)
 	}
 	return opened, nil

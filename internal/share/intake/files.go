@@ -17,6 +17,7 @@ import (
 
 	"tallystick/internal/read/audit"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/store"
 )
 
 // Files are the files of a run, as a person names them. Empty ones were not
@@ -60,16 +61,8 @@ func file(name string) audit.Source {
 // open refuses what is not a file: a pipe could never end, and a folder is a
 // mistake worth a message of its own.
 func open(name string) (io.ReadCloser, error) {
-	f, err := os.Open(name)
+	f, err := store.Open(name)
 	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && info.IsDir() {
-		err = errors.New("is a folder, expected a file")
-	}
-	if err != nil {
-		f.Close()
 		return nil, err
 	}
 	return f, nil
@@ -87,7 +80,7 @@ func folder(dir string) (func(string) (io.ReadCloser, error), error) {
 	}
 	return func(sum string) (io.ReadCloser, error) {
 		for _, name := range []string{sum, sum + ".txt", sum + ".bin"} {
-			f, err := os.Open(filepath.Join(dir, name))
+			f, err := store.Open(filepath.Join(dir, name))
 			if !errors.Is(err, fs.ErrNotExist) {
 				return f, err
 			}
@@ -145,7 +138,7 @@ func isProgram(name string) bool {
 	if strings.Contains(filepath.Base(name), ".") {
 		return false
 	}
-	f, err := os.Open(name)
+	f, err := store.Open(name)
 	if err != nil {
 		return true // reading it will say why
 	}

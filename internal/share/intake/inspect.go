@@ -16,6 +16,7 @@ import (
 
 	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/store"
 	"tallystick/internal/share/zipfile"
 )
 
@@ -41,7 +42,7 @@ func openInspect(name string, archive bool) (*inspect, error) {
 // read reads the log once: header gets each member of the header, sample reads
 // one sample; nil passes over them.
 func (l *inspect) read(header func(r *jsonstream.Reader, name string) error, sample func(v any) error) error {
-	f, err := os.Open(l.path)
+	f, err := store.Open(l.path)
 	if err != nil {
 		return refusal.Newf(refusal.Unreadable, "%s: %w", l.path, refusal.WithoutPath(err))
 	}

@@ -41,7 +41,7 @@ func FactsOf(a *dossier.Public, glob string) (*export.Facts, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &gatherer{out: out, models: map[string]bool{}, images: map[string]bool{}, isolation: map[export.Isolation]int{}}
+	g := &gatherer{out: out, models: map[string]bool{}, images: map[string]bool{}, isolation: map[export.Isolation]int{}, root: rootOf(a.Plan.AgentRoot)}
 	for record := range matching(a, glob) {
 		c, err := a.Case(record)
 		if err != nil {
@@ -84,6 +84,18 @@ type gatherer struct {
 	models    map[string]bool
 	images    map[string]bool
 	isolation map[export.Isolation]int
+	root      string // of the agent
+}
+
+// rootOf names a root file system.
+func rootOf(r *evidence.Root) string {
+	switch {
+	case r == nil:
+		return ""
+	case r.Kind == evidence.ImageRoot:
+		return r.Text()
+	}
+	return string(r.Kind)
 }
 
 func (g *gatherer) add(c *dossier.PublicCase, record *evidence.CaseScored) error {
@@ -102,7 +114,7 @@ func (g *gatherer) add(c *dossier.PublicCase, record *evidence.CaseScored) error
 		s.Reason, s.Judged = record.Reason, record.JudgedByModel
 	}
 	if x := c.Context; x != nil {
-		g.isolation[export.Isolation{Class: x.Isolation, AgentIsolation: x.AgentIsolation, AgentScope: x.AgentScope, Scope: x.Scope, Vantage: x.Vantage}]++
+		g.isolation[export.Isolation{Class: x.Isolation, AgentIsolation: x.AgentIsolation, AgentRoot: g.root, AgentScope: x.AgentScope, Scope: x.Scope, Vantage: x.Vantage}]++
 		if !x.Image.IsZero() {
 			g.images[x.Image.String()] = true
 		}

@@ -45,7 +45,7 @@ func pageOf(a *dossier.Public, glob string) (*report.Data, error) {
 	if len(cases) == 0 {
 		return nil, NoCase(a.ID, glob)
 	}
-	d := &report.Data{Format: report.Format, Renderer: report.Renderer(), Attempt: a.ID, Cases: []report.Evidence{}}
+	d := &report.Data{Format: report.Format, Renderer: report.Renderer(), Attempt: a.ID, Examples: a.Level == history.Example, Cases: []report.Evidence{}}
 	left := maxReportEvidence
 	for _, c := range cases {
 		one, err := evidenceOf(c, &left)

@@ -11,6 +11,7 @@ import (
 
 	"tallystick/internal/read/audit"
 	"tallystick/internal/record/digest"
+	"tallystick/internal/run/vantage"
 )
 
 // An Audited is what the audit made of the files.
@@ -50,7 +51,7 @@ func (b *builder) auditInput() (audit.Input, error) {
 			Abandoned: b.about.Abandoned, Redraws: b.about.Redraws, JudgeCacheEvents: b.about.JudgeEvents, Split: b.about.GAIASplit, SplitUnknown: b.Registration == nil,
 			Results: true, Trajectories: true, Metadata: true}}
 	for _, t := range b.answers {
-		if t != nil && t.line.Vantage == seenAnswers {
+		if t != nil && vantage.Of(t.line.Vantage).Sees(vantage.ToolCalls).Sight == vantage.Not {
 			if in.Vouched.AnswersOnly == nil {
 				in.Vouched.AnswersOnly = map[string]bool{}
 			}
@@ -65,10 +66,6 @@ func (b *builder) auditInput() (audit.Input, error) {
 	in.Dispositions, err = b.disposed()
 	return in, err
 }
-
-// seenAnswers is the vantage of a record whose agent ran elsewhere; see
-// trajectory.SeenAnswers, which links too much for a stranger's verifier.
-const seenAnswers = "answers"
 
 // audit runs the audit on the very bytes of the package.
 func (b *builder) audit() (Audited, error) {

@@ -414,7 +414,9 @@ func Paths(paths []string, t Trust) ([]Item, error) {
 		item := Path(p, t)
 		items = append(items, item)
 		if err := item.Err(); err != nil && (worst == nil || rank(err) > rank(worst)) {
-			worst = err
+			if worst = err; !strings.Contains(err.Error(), p) {
+				worst = fmt.Errorf("%s: %w", p, err)
+			}
 		}
 	}
 	return items, worst

@@ -183,7 +183,7 @@ func TestOnlyStoreWritesToDisk(t *testing.T) {
 
 func TestWriteCheckFindsEachFault(t *testing.T) {
 	for _, tt := range []struct{ name, file, source, want string }{
-		{"reading", "internal/read/gate/a.go", `import "os"; var _, _ = os.ReadFile("x")`, ""},
+		{"reading", "internal/read/gate/a.go", `import "os"; var _, _ = os.ReadFile("x")`, ""}, // reads_test.go has it
 		{"opening to read", "internal/read/gate/a.go", `import "os"; import "syscall"; var _, _ = os.OpenFile("x", os.O_RDONLY|syscall.O_NOFOLLOW, 0)`, ""},
 		{"opening with a constant that reads", "internal/read/gate/a.go", `import "os"; const quiet = os.O_NONBLOCK; var _, _ = os.OpenFile("x", os.O_RDONLY|quiet, 0)`, ""},
 		{"opening with a constant that writes", "internal/read/gate/a.go", `import "os"; const quiet = os.O_TRUNC; var _, _ = os.OpenFile("x", os.O_RDONLY|quiet, 0)`, "uses OpenFile"},

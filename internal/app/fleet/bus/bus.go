@@ -3,14 +3,16 @@
 //
 // A worker proves who it is with its own key: the Ed25519 key that signs its results is
 // its name at the server too, so there is no further secret to hand out. It may publish
-// to subjects that end with that name, take tickets off the queue, and read its own
-// inbox.
+// to subjects that end with that name, and read its own inbox. The queue is the
+// coordinator's alone: JetStream answers to whatever reply subject a request names, so
+// who may take from a queue could have it deleted.
 package bus
 
 import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"crypto/rand"
 	"errors"
 	"io"
 	"net"
@@ -29,7 +31,7 @@ import (
 	"tallystick/internal/record/store"
 )
 
-// consumer is the one consumer of a work queue, which all workers share.
+// consumer is the one consumer of a work queue.
 const consumer = "workers"
 
 // AckWait is how long a ticket that was taken off the queue, and not claimed, is kept
@@ -49,8 +51,7 @@ func UserOf(key seal.PublicKey) (string, error) {
 // Subjects that a worker of that name may publish to and read: docs/scale.md has them
 // for a cluster of one's own.
 func Subjects(user string) (publish, subscribe []string) {
-	return []string{fleet.Subject("*", user), "$JS.API.CONSUMER.MSG.NEXT.*." + consumer, "$JS.ACK.*." + consumer + ".>"},
-		[]string{fleet.Inbox(user) + ".>"}
+	return []string{fleet.Subject("*", user)}, []string{fleet.Inbox(user) + ".>"}
 }
 
 // ConnectAs connects a worker with its key, or with what access has. The servers must
@@ -64,9 +65,7 @@ func ConnectAs(urls string, key *seal.Key, access fleet.Access, more ...nats.Opt
 	if err != nil {
 		return nil, "", err
 	}
-	// An inbox for each request: a ticket keeps the subject that it was put with, so that
-	// requests which share an inbox could not tell whose it is.
-	options := append([]nats.Option{nats.CustomInboxPrefix(fleet.Inbox(user)), nats.UseOldRequestStyle(), nats.Name("tally fleet worker " + user)}, usual...)
+	options := append([]nats.Option{nats.CustomInboxPrefix(fleet.Inbox(user)), nats.Name("tally fleet worker " + user)}, usual...)
 	nc, err := nats.Connect(urls, slices.Concat(options, proof, more)...)
 	switch {
 	case err == nil:
@@ -86,8 +85,7 @@ func isNetwork(err error) bool {
 }
 
 // ConnectCoordinator connects a coordinator to servers of one's own: with what access
-// has, or with the operator's key if the servers ask for keys. Key is nil for somebody
-// who has none.
+// has, or with the operator's key. Key is nil for a caller that has none.
 func ConnectCoordinator(urls string, key *seal.Key, access fleet.Access) (*nats.Conn, error) {
 	if strings.Contains(urls, "@") { // a name and a password
 		key = nil
@@ -99,18 +97,87 @@ func ConnectCoordinator(urls string, key *seal.Key, access fleet.Access) (*nats.
 	options := append([]nats.Option{nats.Name("tally coordinator")}, usual...)
 	nc, err := nats.Connect(urls, slices.Concat(options, proof)...)
 	switch {
-	case errors.Is(err, nats.ErrNkeysNotSupported):
-		return ConnectCoordinator(urls, nil, access)
 	case err == nil:
 		return nc, nil
+	case errors.Is(err, nats.ErrNkeysNotSupported):
+		return nil, openServer(urls, "it knows no keys")
 	case key == nil:
-		return nil, refusal.Newf(refusal.Failed, "connecting to %s: %w", urls, err)
+		return nil, refusal.Newf(refusal.Failed, "connecting to %s: %w", Shown(urls), err).
+			WithHint("a server that asks who it is wants the operator's key (in the workspace, or --key FILE) or --creds FILE")
 	}
 	user, uerr := UserOf(key.Public())
 	if uerr != nil {
 		return nil, uerr
 	}
 	return nil, refused(urls, user, err)
+}
+
+// AsksForKeys refuses servers that let in a client whose key they do not know, or one
+// without a key. Workers prove who they are with their keys, so such a server keeps
+// nobody apart, and one that knows no keys refuses every worker.
+func AsksForKeys(urls string, access fleet.Access) error {
+	access.Creds = "" // those of this program are good, and say nothing about strangers
+	asks := false
+	var away error
+	for one := range strings.SplitSeq(urls, ",") {
+		one = withoutUser(strings.TrimSpace(one))
+		stranger, err := seal.NewKey(rand.Reader)
+		if err != nil {
+			return err
+		}
+		for _, key := range []*seal.Key{stranger, nil} {
+			proof, err := prove(access, key)
+			if err != nil {
+				return err
+			}
+			nc, err := nats.Connect(one, append(proof, nats.Name("tally, looking whether keys are asked for"), nats.Timeout(5*time.Second), nats.NoReconnect())...)
+			switch {
+			case err == nil && key != nil:
+				nc.Close()
+				return openServer(one, "it let a key in that was made just now")
+			case err == nil:
+				nc.Close()
+				return openServer(one, "it let a client in without a key")
+			case errors.Is(err, nats.ErrNkeysNotSupported):
+				return openServer(one, "it knows no keys")
+			case isRefused(err):
+				asks = true
+			default:
+				away = err
+			}
+		}
+	}
+	if asks {
+		return nil
+	}
+	return refusal.Newf(refusal.Failed, "connecting to %s: %w", Shown(urls), away).WithHint("see that the NATS servers run, with JetStream and with the keys of the coordinator and the workers: docs/scale.md")
+}
+
+// openServer refuses a server that does not ask for keys.
+func openServer(urls, why string) error {
+	return refusal.Newf(refusal.ServerOpen, "the NATS server %s does not ask for keys: %s", Shown(urls), why).
+		WithHint("list the keys of the coordinator and the workers in its configuration, as docs/scale.md has it, or use --fleet embedded")
+}
+
+// withoutUser takes name and password out of an address.
+func withoutUser(address string) string {
+	scheme, rest, ok := strings.Cut(address, "://")
+	if !ok {
+		scheme, rest = "nats", address
+	}
+	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
+		rest = rest[i+1:]
+	}
+	return scheme + "://" + rest
+}
+
+// Shown is a list of addresses that may be shown.
+func Shown(urls string) string {
+	var shown []string
+	for one := range strings.SplitSeq(urls, ",") {
+		shown = append(shown, withoutUser(strings.TrimSpace(one)))
+	}
+	return strings.Join(shown, ",")
 }
 
 // prove makes the options that show a server who we are, and whom we take for one.
@@ -166,22 +233,28 @@ func signNonce(key ed25519.PrivateKey, nonce []byte) ([]byte, error) {
 }
 
 // usual are the options of every connection: a server that is gone is looked for until
-// the program ends. One that nothing is heard of is gone after as long as a worker may be
-// silent: not every connection that leads nowhere is closed.
+// the program ends. One that nothing is heard of for 9 seconds is gone: not every
+// connection that leads nowhere is closed.
 var usual = []nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(200 * time.Millisecond), nats.ReconnectJitter(100*time.Millisecond, 200*time.Millisecond),
-	nats.ReconnectBufSize(1 << 20), nats.Timeout(5 * time.Second), nats.RetryOnFailedConnect(false), nats.PingInterval(fleet.Silence / 3), nats.MaxPingsOutstanding(2)}
+	nats.ReconnectBufSize(1 << 20), nats.Timeout(5 * time.Second), nats.RetryOnFailedConnect(false), nats.PingInterval(fleet.Silence / 5), nats.MaxPingsOutstanding(2)}
 
 // refused says why a server did not let us in.
 func refused(urls, user string, err error) error {
-	if errors.Is(err, nats.ErrAuthorization) || strings.Contains(err.Error(), "uthorization") {
-		return refusal.Newf(refusal.Failed, "%s does not know this key (%s at NATS): %w", urls, user, err).
+	if isRefused(err) {
+		return refusal.Newf(refusal.Failed, "%s does not know this key (%s at NATS): %w", Shown(urls), user, err).
 			WithHint("the embedded server lets workers in that are in the signers file when it starts; servers of one's own must list the name")
 	}
-	return refusal.Newf(refusal.Failed, "connecting to %s: %w", urls, err)
+	return refusal.Newf(refusal.Failed, "connecting to %s: %w", Shown(urls), err)
+}
+
+// isRefused reports whether a server said that it does not know the client.
+func isRefused(err error) bool {
+	return errors.Is(err, nats.ErrAuthorization) || strings.Contains(err.Error(), "uthorization")
 }
 
 // A Queue is the work of one attempt.
 type Queue struct {
+	nc     *nats.Conn
 	js     jetstream.JetStream
 	stream jetstream.Stream
 	name   string
@@ -199,7 +272,7 @@ func OpenQueue(ctx context.Context, nc *nats.Conn, id string) (*Queue, error) {
 	if err != nil {
 		return nil, unreachable("opening JetStream", err)
 	}
-	q := &Queue{js: js, name: StreamOf(id), Replicas: 1}
+	q := &Queue{nc: nc, js: js, name: StreamOf(id), Replicas: 1}
 	if nc.ConnectedClusterName() != "" {
 		q.Replicas = 3
 	}
@@ -220,7 +293,7 @@ func OpenQueue(ctx context.Context, nc *nats.Conn, id string) (*Queue, error) {
 	return q, unreachable("making the work queue", err)
 }
 
-// make makes the stream and its consumer, which all workers share.
+// make makes the stream and its consumer.
 func (q *Queue) make(ctx context.Context) (err error) {
 	within, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -323,27 +396,27 @@ type Taken struct {
 	reply string
 }
 
-// Done says that the ticket need not be given to anybody else.
+// Done says that the ticket need not be given to another worker.
 func (t Taken) Done() { _ = t.nc.Publish(t.reply, []byte("+ACK")) }
 
-// Later gives the ticket back, for somebody else.
+// Later gives the ticket back, for another worker.
 func (t Taken) Later() { _ = t.nc.Publish(t.reply, []byte(`-NAK {"delay": 300000000}`)) }
 
-// Take takes a ticket off the queue of a stream, waiting for one for at most wait.
-func Take(ctx context.Context, nc *nats.Conn, stream string, wait time.Duration) (t Taken, err error) {
+// Take takes a ticket off the queue, waiting for one for at most wait.
+func (q *Queue) Take(ctx context.Context, wait time.Duration) (t Taken, err error) {
 	ask, err := canon.Marshal(map[string]any{"batch": 1, "expires": wait.Nanoseconds()})
 	if err != nil {
 		return t, err
 	}
 	within, cancel := context.WithTimeout(ctx, wait+2*time.Second)
 	defer cancel()
-	m, err := nc.RequestWithContext(within, "$JS.API.CONSUMER.MSG.NEXT."+stream+"."+consumer, ask)
+	m, err := Ask(within, q.nc, "$JS.API.CONSUMER.MSG.NEXT."+q.name+"."+consumer, q.nc.NewInbox(), ask)
 	switch {
 	case ctx.Err() != nil:
 		return t, context.Cause(ctx)
 	case errors.Is(err, nats.ErrNoResponders):
 		// The servers elect another leader, or there is no such queue any more. That is
-		// said at once, so whoever asks in a loop would do nothing else.
+		// said at once, so a caller that asks in a loop would do nothing else.
 		sleep(ctx, min(wait, 500*time.Millisecond))
 		return t, ErrNoTicket
 	case errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
@@ -354,9 +427,28 @@ func Take(ctx context.Context, nc *nats.Conn, stream string, wait time.Duration)
 	if m.Header.Get("Status") != "" || m.Reply == "" {
 		return t, ErrNoTicket
 	}
-	t.nc, t.reply = nc, m.Reply
+	t.nc, t.reply = q.nc, m.Reply
 	if err := canon.Unmarshal(m.Data, &t.Ticket); err != nil {
 		return t, err
 	}
 	return t, nil
+}
+
+// Ask publishes a question and waits for the first message at one subject, which is for
+// this question alone: a ticket keeps the subject that it was put with, so that questions
+// which share an inbox could not tell whose it is.
+func Ask(ctx context.Context, nc *nats.Conn, subject, answer string, data []byte) (*nats.Msg, error) {
+	sub, err := nc.SubscribeSync(answer)
+	if err != nil {
+		return nil, err
+	}
+	defer sub.Unsubscribe()
+	if err := sub.AutoUnsubscribe(1); err != nil {
+		return nil, err
+	}
+	// The reply subject is for the servers, which say there that nobody listens.
+	if err := nc.PublishRequest(subject, answer, data); err != nil {
+		return nil, err
+	}
+	return sub.NextMsgWithContext(ctx)
 }

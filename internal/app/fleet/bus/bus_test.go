@@ -43,8 +43,7 @@ func start(t *testing.T, workers ...string) *Server {
 // given back comes again, and one that is done does not.
 func TestTicketsAreTakenOnce(t *testing.T) {
 	ctx := context.Background()
-	key, user := newKey(t)
-	s := start(t, user)
+	s := start(t)
 	own, err := s.Connect()
 	if err != nil {
 		t.Fatal(err)
@@ -60,14 +59,9 @@ func TestTicketsAreTakenOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	nc, _, err := ConnectAs(s.URL(), key, fleet.Access{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
 	seen, givenBack := map[string]int{}, false
 	for len(seen) < tickets {
-		taken, err := Take(ctx, nc, StreamOf("abc"), 5*time.Second)
+		taken, err := q.Take(ctx, 5*time.Second)
 		if err != nil {
 			t.Fatalf("after %d tickets: %v", len(seen), err)
 		}
@@ -85,7 +79,7 @@ func TestTicketsAreTakenOnce(t *testing.T) {
 			t.Errorf("ticket %s was taken %d times", id, n)
 		}
 	}
-	if _, err := Take(ctx, nc, StreamOf("abc"), 200*time.Millisecond); !errors.Is(err, ErrNoTicket) {
+	if _, err := q.Take(ctx, 200*time.Millisecond); !errors.Is(err, ErrNoTicket) {
 		t.Errorf("an empty queue gave %v", err)
 	}
 	for idle := false; !idle; {
@@ -127,7 +121,7 @@ func TestAWorkerReachesOnlyItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	for _, subject := range []string{fleet.Subject("result", other), "tally-work.TALLY_abc", "tally-status", "$JS.API.STREAM.PURGE.TALLY_abc", "$JS.API.STREAM.MSG.GET.TALLY_abc", fleet.EndSubject(other)} {
+	for _, subject := range []string{fleet.Subject("result", other), "tally-work.TALLY_abc", "tally-status", "$JS.API.STREAM.PURGE.TALLY_abc", "$JS.API.STREAM.MSG.GET.TALLY_abc", "$JS.API.CONSUMER.MSG.NEXT.TALLY_abc.workers", "$JS.ACK.TALLY_abc.workers.1.1.1.1.0", "$SYS.REQ.SERVER.PING", fleet.EndSubject(other)} {
 		if err := nc.Publish(subject, []byte("x")); err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"tallystick/internal/app/fleet"
-	"tallystick/internal/record/canon"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/wire"
@@ -46,10 +45,8 @@ func TestAModelCallIsMadeOnce(t *testing.T) {
 	y := newYard(t)
 	y.live = m
 	ticket, got := y.given(y.a, "c1")
-	call := func(name string) []byte {
-		data, err := canon.Marshal(&fleet.ModelCall{Fleet: y.c.id, Ticket: ticket, Call: name, API: "x", Body: "{}"})
-		y.must(err)
-		return data
+	call := func(name string) *fleet.ModelCall {
+		return &fleet.ModelCall{Fleet: y.c.id, Ticket: ticket, Call: name, API: "x", Body: "{}"}
 	}
 	ask := func(name string, want int) {
 		y.Helper()
@@ -58,7 +55,7 @@ func TestAModelCallIsMadeOnce(t *testing.T) {
 		}
 	}
 	// The first question is heard by nobody.
-	y.must(y.a.nc.Publish(fleet.Subject("model", y.a.user), call("one")))
+	y.must(y.a.nc.Publish(fleet.Subject("model", y.a.user), y.a.say("model", "", call("one"), nil)))
 	until := func(done func(*modelCall) bool) {
 		y.Helper()
 		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
@@ -77,7 +74,7 @@ func TestAModelCallIsMadeOnce(t *testing.T) {
 	until(func(*modelCall) bool { return true })
 	asked := make(chan struct{})
 	go func() { defer close(asked); ask("one", 1) }()
-	until(func(c *modelCall) bool { return c.asked.Reply != "" })
+	until(func(c *modelCall) bool { return c.asked.to != "" })
 	close(m.gate)
 	<-asked
 	ask("one", 1)

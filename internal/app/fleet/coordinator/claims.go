@@ -19,6 +19,7 @@ import (
 	"tallystick/internal/record/seal"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/harness"
+	"tallystick/internal/run/session"
 	"tallystick/internal/run/wire"
 )
 
@@ -30,7 +31,8 @@ type claim struct {
 	about  evidence.Worker
 
 	// Guarded by the coordinator's lock.
-	asked    *nats.Msg // the claim, which waits for the handout
+	name     string    // that the worker gave the claim
+	asked    *request  // the claim, which waits for the handout
 	handout  []byte    // that was sent
 	taken    time.Time // when it was claimed
 	heard    time.Time // when the worker was heard of last
@@ -39,9 +41,9 @@ type claim struct {
 	parts    map[digest.Content]*bytes.Buffer
 	bytes    int                       // of pieces and parts
 	blobs    map[digest.Content][]byte // that the worker may fetch for it
-	live     harness.Recording
-	models   map[string]*modelCall // by the names that the worker gave them
-	answered *nats.Msg             // the result, which waits for the verdict
+	answers  session.Models            // of the case's model; nil if the worker replays a recording
+	models   map[string]*modelCall     // by the names that the worker gave them
+	answered *request                  // the result, which waits for the verdict
 
 	result chan *harness.DriveResult // of one
 	lost   chan struct{}
@@ -57,8 +59,8 @@ type claim struct {
 
 // A modelCall is one that a worker asked for.
 type modelCall struct {
-	asked  *nats.Msg // the last message that asks for it
-	answer []byte    // nil while the model is being asked
+	asked  *request // the last message that asks for it
+	answer []byte   // nil while the model is being asked
 }
 
 // maxCalls is how many model calls one case may make.
@@ -74,16 +76,21 @@ func (c *Coordinator) Claim(ctx context.Context, wanted harness.Offer) (harness.
 		c.counts.Doubled++
 	}
 	c.mu.Unlock()
-	err := c.queue.Put(ctx, fleet.Ticket{Fleet: c.id, Ticket: ticket})
+	err := c.offerTo(ctx, fleet.Ticket{Fleet: c.id, Ticket: ticket})
 	if err == nil {
 		select {
 		case k := <-o.claimed:
 			return k, nil
+		case <-c.over.Done():
+			err = context.Cause(c.over)
 		case <-o.nobody:
 			return nil, fmt.Errorf("%w: for %s no other worker took anything", harness.ErrNoSecond, c.secondWait())
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
+	}
+	if c.over.Err() != nil {
+		err = context.Cause(c.over)
 	}
 	c.mu.Lock()
 	delete(c.offers, ticket)
@@ -92,43 +99,98 @@ func (c *Coordinator) Claim(ctx context.Context, wanted harness.Offer) (harness.
 		c.late[ticket] = late.worker.Key
 	}
 	c.mu.Unlock()
-	if late != nil { // somebody took it at that moment, and waits for an answer
+	if late != nil { // a worker took it at that moment, and waits for an answer
 		late.endCalls()
-		say(late.asked, fleet.Answer{Gone: true})
+		c.forget(late)
+		late.asked.say(fleet.Answer{Gone: true})
 	}
 	return nil, err
 }
 
-// serve answers one message of a worker, unless that worker is quarantined: what it
-// sends costs nothing more then.
-func (c *Coordinator) serve(verb string, m *nats.Msg, answer func(*nats.Msg, *worker)) {
+// offerTo puts a ticket into the queue, unless the fleet ends first.
+func (c *Coordinator) offerTo(ctx context.Context, t fleet.Ticket) error {
+	within, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.over, cancel)()
+	return c.queue.Put(within, t)
+}
+
+// A request is a message whose signature was verified.
+type request struct {
+	nc   *nats.Conn
+	to   string // where its answer goes; "" if the worker wants none
+	body []byte
+	rest []byte // what follows it
+}
+
+// give answers with some bytes. Nothing is ever published to a subject that a message
+// names: the answer goes below the inbox of the worker that signed it.
+func (q *request) give(data []byte) {
+	if q != nil && q.to != "" {
+		_ = q.nc.Publish(q.to, data)
+	}
+}
+
+func (q *request) say(a fleet.Answer) {
+	if data, err := canon.Marshal(&a); err == nil {
+		q.give(data)
+	}
+}
+
+// serve answers one message of a worker. Who sent it says the signature alone: what
+// comes under the name of a worker and is not signed by it is dropped, costs that worker
+// nothing, and is not answered.
+func (c *Coordinator) serve(verb string, m *nats.Msg, answer func(*request, *worker)) {
 	user := userIn(m.Subject)
+	if m.Subject != fleet.Subject(verb, user) { // what a server put there for another
+		return
+	}
 	c.mu.Lock()
 	w, known := c.byUser(user)
-	if !known || w.Quarantined != "" {
-		c.mu.Unlock()
-		say(m, fleet.Answer{Error: "this worker may not take part", Leave: true})
-		return
-	}
-	w.LastSeen = evidence.At(c.crew.Now())
 	c.mu.Unlock()
-	if len(m.Data) > fleet.MaxMessage {
-		c.quarantine(w, fmt.Sprintf("it sent %d bytes as %s", len(m.Data), verb))
+	if !known {
 		return
 	}
-	if verb != "claim" && verb != "result" && verb != "model" {
-		answer(m, w)
+	if len(m.Data) > fleet.MaxMessage || !c.begin(w, len(m.Data)) {
+		c.drop(w, fmt.Sprintf("%d bytes as %s, which is too much, or too much at once", len(m.Data), verb))
 		return
 	}
-	// Signatures and models take time.
-	if !c.begin(w, len(m.Data)) {
-		say(m, fleet.Answer{Error: "too much at once of this worker; try again"})
-		return
-	}
-	go func() {
+	go func() { // signatures and models take time
 		defer c.end(w, len(m.Data))
-		answer(m, w)
+		said, rest, err := fleet.Hear(m.Data, c.crew.Signers, w.Key, verb, c.crew.Now())
+		if err != nil {
+			c.drop(w, err.Error())
+			return
+		}
+		q := &request{nc: c.nc, body: said.Body, rest: rest}
+		if said.Answer != "" {
+			q.to = fleet.AnswerSubject(user, said.Answer)
+		}
+		c.mu.Lock()
+		out := w.Quarantined != ""
+		if !out {
+			w.LastSeen = evidence.At(c.crew.Now())
+		}
+		c.mu.Unlock()
+		if out {
+			q.say(fleet.Answer{Error: "this worker may not take part", Leave: true})
+			return
+		}
+		answer(q, w)
 	}()
+}
+
+// drop counts a message that is not looked at. The person is told of the first: it may
+// be a worker of another version, or somebody at the servers who uses its name.
+func (c *Coordinator) drop(w *worker, why string) {
+	c.mu.Lock()
+	c.counts.Refused++
+	w.dropped++
+	first := w.dropped == 1
+	c.mu.Unlock()
+	if first {
+		c.o.Note("a message in the name of worker %s (%s) was dropped: %s", w.Name, w.Key, why)
+	}
 }
 
 // Bounds of what one worker may have the coordinator do at once, so that a flood is
@@ -144,7 +206,6 @@ func (c *Coordinator) begin(w *worker, n int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if w.atWork >= maxAtWork || w.bytes+n > maxBytes {
-		c.counts.Refused++
 		return false
 	}
 	w.atWork, w.bytes = w.atWork+1, w.bytes+n
@@ -166,26 +227,16 @@ func (c *Coordinator) byUser(user string) (*worker, bool) {
 	if !ok {
 		return nil, false
 	}
-	w := &worker{user: user, WorkerStatus: fleet.WorkerStatus{Key: e.Key.Fingerprint(), Name: e.Principals}}
+	w := &worker{user: user, claims: map[string]*claim{}, WorkerStatus: fleet.WorkerStatus{Key: e.Key.Fingerprint(), Name: e.Principals}}
 	c.workers[w.Key], c.users[user] = w, w
 	return w, true
 }
 
-func say(m *nats.Msg, a fleet.Answer) {
-	if m == nil || m.Reply == "" {
-		return
-	}
-	data, err := canon.Marshal(&a)
-	if err == nil {
-		_ = m.Respond(data)
-	}
-}
-
 // hello tells a worker where the work is.
-func (c *Coordinator) hello(m *nats.Msg, w *worker) {
+func (c *Coordinator) hello(q *request, w *worker) {
 	var h fleet.Hello
-	if err := canon.Unmarshal(m.Data, &h); err != nil {
-		say(m, fleet.Answer{Error: err.Error()})
+	if err := canon.Unmarshal(q.body, &h); err != nil {
+		q.say(fleet.Answer{Error: err.Error()})
 		return
 	}
 	welcome := c.welcome
@@ -196,7 +247,7 @@ func (c *Coordinator) hello(m *nats.Msg, w *worker) {
 	w.Version, w.Label = h.Harness, h.Label
 	c.mu.Unlock()
 	if data, err := canon.Marshal(&welcome); err == nil {
-		_ = m.Respond(data)
+		q.give(data)
 	}
 }
 
@@ -208,65 +259,93 @@ func (c *Coordinator) admit(version string) error {
 	return fmt.Errorf("the coordinator is %s, this worker %.100q; install the same, or let others take part with --any-version", c.o.Version, version)
 }
 
-// open verifies what a worker signed.
-func (c *Coordinator) open(data []byte, w *worker, into any) error {
-	by, err := fleet.Open(data, c.crew.Signers, seal.NamespaceResult, seal.Worker, c.crew.Now(), into)
-	if err != nil {
-		return err
-	}
-	if by.Key().Fingerprint() != w.Key {
-		return refusal.Newf(refusal.SignerUnknown, "it is signed by %s and came from %s", by.Key().Fingerprint(), w.Key)
-	}
-	return nil
-}
-
-// takeClaim gives the case of a ticket to the worker that asks for it first.
-func (c *Coordinator) takeClaim(m *nats.Msg, w *worker) {
+// takeClaim gives a worker the next case of the queue that it may have. A worker that
+// asks again under the same name, because the answer was lost, is given the same case.
+func (c *Coordinator) takeClaim(q *request, w *worker) {
 	var asked fleet.Claim
-	if err := c.open(m.Data, w, &asked); err != nil {
-		c.quarantine(w, "it sent a claim that does not verify: "+err.Error())
-		say(m, fleet.Answer{Error: "the claim does not verify", Leave: true})
+	if err := canon.Unmarshal(q.body, &asked); err != nil || !fleet.IsWord(asked.Name) {
+		q.say(fleet.Answer{Error: "this is not a claim"})
 		return
 	}
 	if err := c.admit(asked.Harness); err != nil || asked.Fleet != c.id {
-		say(m, fleet.Answer{Error: "of another fleet or version", Gone: true})
+		q.say(fleet.Answer{Error: "of another fleet or version", Gone: true})
 		return
 	}
 	c.mu.Lock()
-	o := c.offers[asked.Ticket]
-	if o != nil && o.claim != nil && o.claim.worker == w && o.claim.answered == nil {
-		// The answer was lost, or has not been made yet.
-		o.claim.asked, o.claim.heard = m, c.crew.Now()
-		again := o.claim.handout
+	if k := w.claims[asked.Name]; k != nil {
+		k.asked, k.heard = q, c.crew.Now()
+		again := k.handout
 		c.mu.Unlock()
 		if again != nil {
-			_ = m.Respond(again)
+			q.give(again)
 		}
 		return
 	}
-	if o == nil || o.claim != nil {
-		c.mu.Unlock()
-		say(m, fleet.Answer{Gone: true})
+	k := &claim{c: c, worker: w, name: asked.Name, asked: q, about: evidence.Worker{Key: w.Key, HarnessVersion: asked.Harness},
+		pieces: map[digest.Content][]byte{}, parts: map[digest.Content]*bytes.Buffer{}, models: map[string]*modelCall{}, result: make(chan *harness.DriveResult, 1), lost: make(chan struct{})}
+	w.claims[asked.Name] = k
+	w.Label, w.Version = asked.Label, asked.Harness
+	c.mu.Unlock()
+	if c.nextOffer(k) {
+		k.offer.claimed <- k
 		return
 	}
-	if o.Not == w.Key {
-		c.mu.Unlock()
-		// It stays in the queue for somebody else, after a while.
-		say(m, fleet.Answer{Error: "another worker is to run it"})
-		return
+	c.mu.Lock()
+	delete(w.claims, asked.Name)
+	waits := k.asked
+	c.mu.Unlock()
+	waits.say(fleet.Answer{None: true})
+}
+
+// takeWait is how long a claim waits for a ticket. It is less than what a worker waits
+// for an answer.
+func (c *Coordinator) takeWait() time.Duration { return min(2*time.Second, c.silence()/3) }
+
+// nextOffer takes tickets off the queue until one is of a case that the worker may have,
+// and gives it to the claim.
+func (c *Coordinator) nextOffer(k *claim) bool {
+	for end := time.Now().Add(c.takeWait()); ; {
+		left := time.Until(end)
+		if left <= 0 {
+			return false
+		}
+		t, err := c.queue.Take(c.running, max(left, 10*time.Millisecond))
+		if err != nil {
+			return false
+		}
+		switch taken, later := c.assign(t.Ticket, k); {
+		case taken:
+			t.Done()
+			return true
+		case later:
+			t.Later()
+		default:
+			t.Done()
+		}
+	}
+}
+
+// assign gives the case of a ticket to a claim. Later says that another worker is to
+// have it.
+func (c *Coordinator) assign(t fleet.Ticket, k *claim) (taken, later bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o, w := c.offers[t.Ticket], k.worker
+	switch {
+	case t.Fleet != c.id || o == nil || o.claim != nil:
+		return false, false
+	case o.Not == w.Key, w.Quarantined != "":
+		return false, true
 	}
 	now := c.crew.Now()
 	wall := time.Duration(c.crew.Registration.Limits.WallClockSeconds) * time.Second
-	k := &claim{c: c, offer: o, worker: w, asked: m, about: evidence.Worker{Key: w.Key, HarnessVersion: asked.Harness}, taken: now, heard: now, deadline: now.Add(2*wall + 2*time.Minute),
-		pieces: map[digest.Content][]byte{}, parts: map[digest.Content]*bytes.Buffer{}, models: map[string]*modelCall{}, result: make(chan *harness.DriveResult, 1), lost: make(chan struct{})}
+	k.offer, k.taken, k.heard, k.deadline = o, now, now, now.Add(2*wall+2*time.Minute)
 	k.calling, k.endCalls = context.WithCancel(context.Background())
 	o.claim, w.busy = k, now
 	if c.alone != "" && c.alone != w.Key {
 		c.alone = ""
 	}
-	w.Label, w.Version = asked.Label, asked.Harness
-	c.mu.Unlock()
-	o.claimed <- k
+	return true, false
 }
 
 // Worker says whose the case is.
@@ -285,12 +364,10 @@ func (k *claim) Drive(ctx context.Context, h harness.Handout) (*harness.DriveRes
 	}
 	defer k.waitForCalls()
 	c.mu.Lock()
-	k.blobs, k.live, k.heard, k.handout = blobs, h.Live, c.crew.Now(), data
+	k.blobs, k.answers, k.heard, k.handout = blobs, answering(h), c.crew.Now(), data
 	asked := k.asked
 	c.mu.Unlock()
-	if err := asked.Respond(data); err != nil {
-		return nil, refusal.Newf(refusal.Failed, "answering a worker: %w", err)
-	}
+	asked.give(data)
 	select {
 	case d := <-k.result:
 		if d == nil {
@@ -299,6 +376,8 @@ func (k *claim) Drive(ctx context.Context, h harness.Handout) (*harness.DriveRes
 		return d, nil
 	case <-k.lost:
 		return nil, fmt.Errorf("%w: it was not heard of for %s, or took too long", harness.ErrDriverLost, c.silence())
+	case <-c.over.Done():
+		return nil, context.Cause(c.over)
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -313,12 +392,19 @@ func (k *claim) waitForCalls() {
 	k.calls.Wait()
 }
 
+// answering says who answers the model calls that a worker asks for.
+func answering(h harness.Handout) session.Models {
+	if h.Live != nil {
+		return h.Live
+	}
+	return h.Authored
+}
+
 // handout is what a worker is shown of a case: what an agent needs, and nothing that
 // says what a right answer is.
 func (c *Coordinator) handout(k *claim, h harness.Handout) (*fleet.Handout, map[digest.Content][]byte, error) {
 	out := &fleet.Handout{Fleet: c.id, Ticket: k.offer.ticket, Worker: k.worker.Key, Attempt: h.Attempt, CaseID: h.Case.ID, Repeat: h.Repeat, Execution: h.Execution,
-		HeldOut: h.Case.HeldOut, Tested: h.Case.Scenario.Test != nil, Scenario: h.Case.Scenario}
-	out.Scenario.Test = nil // its command and the names of tests say what a right answer is
+		HeldOut: h.Case.HeldOut, Tested: h.Case.Scenario.Test != nil, Scenario: fleet.BriefOf(&h.Case.Scenario), Authored: h.Authored != nil}
 	blobs := map[digest.Content][]byte{}
 	file := func(path string, data []byte) fleet.File {
 		d := digest.ContentOf(data)
@@ -335,7 +421,11 @@ func (c *Coordinator) handout(k *claim, h harness.Handout) (*fleet.Handout, map[
 		if err != nil {
 			return nil, nil, err
 		}
-		if data, err = cassette.WithoutJudge(data); err != nil {
+		whole, err := cassette.Parse(data, cassette.Limits{})
+		if err == nil {
+			data, err = whole.For(cassette.ForAgent).Marshal()
+		}
+		if err != nil {
 			return nil, nil, fmt.Errorf("case %s: its cassette: %w", h.Case.ID, err)
 		}
 		if data != nil {
@@ -347,14 +437,14 @@ func (c *Coordinator) handout(k *claim, h harness.Handout) (*fleet.Handout, map[
 }
 
 // fetch gives a worker a part of something that it was told of.
-func (c *Coordinator) fetch(m *nats.Msg, w *worker) {
+func (c *Coordinator) fetch(q *request, w *worker) {
 	var f fleet.Fetch
-	if err := canon.Unmarshal(m.Data, &f); err != nil {
-		say(m, fleet.Answer{Error: err.Error()})
+	if err := canon.Unmarshal(q.body, &f); err != nil {
+		q.say(fleet.Answer{Error: err.Error()})
 		return
 	}
 	if f.Folder {
-		c.fetchFolder(m, f)
+		c.fetchFolder(q, f)
 		return
 	}
 	c.mu.Lock()
@@ -364,32 +454,31 @@ func (c *Coordinator) fetch(m *nats.Msg, w *worker) {
 	}
 	c.mu.Unlock()
 	if !ok || f.Offset < 0 || f.Offset > int64(len(data)) {
-		say(m, fleet.Answer{Error: "no such piece for this worker"})
+		q.say(fleet.Answer{Error: "no such piece for this worker"})
 		return
 	}
-	part := data[f.Offset:min(int64(len(data)), f.Offset+fleet.MaxPart)]
-	_ = m.Respond(part)
+	q.give(data[f.Offset:min(int64(len(data)), f.Offset+fleet.MaxPart)])
 }
 
 // fetchFolder gives a worker a part of a folder of the target.
-func (c *Coordinator) fetchFolder(m *nats.Msg, f fleet.Fetch) {
+func (c *Coordinator) fetchFolder(q *request, f fleet.Fetch) {
 	source := c.folders[f.Digest]
 	if source == nil || f.Offset < 0 || f.Offset >= source.Bytes {
-		say(m, fleet.Answer{Error: "no such folder for this worker"})
+		q.say(fleet.Answer{Error: "no such folder for this worker"})
 		return
 	}
 	part := make([]byte, min(fleet.MaxPart, source.Bytes-f.Offset))
 	if _, err := source.ReadAt(part, f.Offset); err != nil {
-		say(m, fleet.Answer{Error: "a folder of the target cannot be read, or has changed: " + refusal.WithoutPath(err).Error()})
+		q.say(fleet.Answer{Error: "a folder of the target cannot be read, or has changed: " + refusal.WithoutPath(err).Error()})
 		return
 	}
-	_ = m.Respond(part)
+	q.give(part)
 }
 
 // beat notes that a worker is there.
-func (c *Coordinator) beat(m *nats.Msg, w *worker) {
+func (c *Coordinator) beat(q *request, w *worker) {
 	var b fleet.Beat
-	if canon.Unmarshal(m.Data, &b) != nil || b.Fleet != c.id || len(b.Tickets) > 10_000 {
+	if canon.Unmarshal(q.body, &b) != nil || b.Fleet != c.id || len(b.Tickets) > 10_000 {
 		return
 	}
 	now := c.crew.Now()
@@ -402,8 +491,16 @@ func (c *Coordinator) beat(m *nats.Msg, w *worker) {
 	}
 }
 
-// claimOf finds the claim that a message is about. It answers the worker if there is
-// none, and quarantines one that never had it. Mu is held.
+// bye notes that a worker knows that the fleet has ended.
+func (c *Coordinator) bye(_ *request, w *worker) {
+	select {
+	case c.byes <- w.user:
+	default:
+	}
+}
+
+// claimOf finds the claim that a message is about, and says why there is none. Mu is
+// held.
 func (c *Coordinator) claimOf(ticket string, w *worker) (k *claim, why string) {
 	o := c.offers[ticket]
 	switch {
@@ -419,36 +516,37 @@ func (c *Coordinator) claimOf(ticket string, w *worker) (k *claim, why string) {
 }
 
 // takePiece takes a part of a piece that is too large to come with its result.
-func (c *Coordinator) takePiece(m *nats.Msg, w *worker) {
-	name, err := digest.ParseContent(m.Header.Get("Digest"))
-	if m.Header.Get("Fleet") != c.id {
-		say(m, fleet.Answer{Gone: true})
+func (c *Coordinator) takePiece(q *request, w *worker) {
+	var p fleet.Part
+	err := canon.Unmarshal(q.body, &p)
+	if err == nil && p.Fleet != c.id {
+		q.say(fleet.Answer{Gone: true})
 		return
 	}
 	c.mu.Lock()
-	k, why := c.claimOf(m.Header.Get("Ticket"), w)
+	k, why := c.claimOf(p.Ticket, w)
 	if err != nil || k == nil || k.answered != nil {
 		c.mu.Unlock()
 		if why == "foreign" || err != nil {
 			c.quarantine(w, "it sent a piece for a case that it does not have")
 		}
-		say(m, fleet.Answer{Gone: true})
+		q.say(fleet.Answer{Gone: true})
 		return
 	}
-	if w.held+len(m.Data) > maxHeld {
+	if w.held+len(q.rest) > maxHeld {
 		c.counts.Refused++
 		c.mu.Unlock()
-		say(m, fleet.Answer{Error: "too much at once of this worker"})
+		q.say(fleet.Answer{Error: "too much at once of this worker"})
 		return
 	}
-	why = k.addPart(name, m.Data, m.Header.Get("Last") == "yes")
+	why = k.addPart(p.Digest, q.rest, p.Last)
 	c.mu.Unlock()
 	if why != "" {
 		c.refuse(k, why)
-		say(m, fleet.Answer{Error: why, Leave: true})
+		q.say(fleet.Answer{Error: why, Leave: true})
 		return
 	}
-	say(m, fleet.Answer{})
+	q.say(fleet.Answer{})
 }
 
 // addPart adds to a piece. It says why, if that is not allowed. Mu is held.
@@ -485,25 +583,21 @@ func (k *claim) addPart(name digest.Content, data []byte, last bool) (why string
 // free forgets what came for a case. Mu is held.
 func (k *claim) free() {
 	k.worker.held -= k.bytes
-	k.bytes, k.blobs, k.pieces, k.parts, k.live, k.models, k.handout = 0, nil, nil, nil, nil, nil, nil
+	k.bytes, k.blobs, k.pieces, k.parts, k.answers, k.models, k.handout = 0, nil, nil, nil, nil, nil, nil
 }
 
 // takeResult takes what a worker brings back.
-func (c *Coordinator) takeResult(m *nats.Msg, w *worker) {
-	document, rest, err := fleet.SplitResult(m.Data)
+func (c *Coordinator) takeResult(q *request, w *worker) {
 	var r fleet.Result
-	if err == nil {
-		err = c.open(document, w, &r)
-	}
-	if err != nil {
-		c.quarantine(w, "it sent a result that does not verify: "+err.Error())
-		say(m, fleet.Answer{Error: "the result does not verify", Leave: true})
+	if err := canon.Unmarshal(q.body, &r); err != nil {
+		c.quarantine(w, "it sent what is not a result: "+err.Error())
+		q.say(fleet.Answer{Error: "this is not a result", Leave: true})
 		return
 	}
 	if r.Fleet != c.id {
 		// Of an attempt that is over, or from before the coordinator was started again.
 		c.note(w, "fleet.result.late", evidence.Warn, fmt.Sprintf("worker %s brought a result of another fleet (%.100q); it does not count", w.Key, r.Fleet), "")
-		say(m, fleet.Answer{Gone: true})
+		q.say(fleet.Answer{Gone: true})
 		return
 	}
 	c.mu.Lock()
@@ -512,23 +606,23 @@ func (c *Coordinator) takeResult(m *nats.Msg, w *worker) {
 		k, why = nil, "done"
 	}
 	if k != nil {
-		k.answered = m
+		k.answered = q
 	}
 	c.mu.Unlock()
 	switch {
 	case why == "done":
-		say(m, fleet.Answer{Gone: true})
+		q.say(fleet.Answer{Gone: true})
 		return
 	case why == "late":
 		c.note(w, "fleet.result.late", evidence.Warn, fmt.Sprintf("worker %s brought case %s back after it was given to somebody else; it does not count", w.Key, r.CaseID), r.CaseID)
-		say(m, fleet.Answer{Gone: true})
+		q.say(fleet.Answer{Gone: true})
 		return
 	case k == nil:
 		c.quarantine(w, fmt.Sprintf("it sent a result of case %.100q, which it was not given", r.CaseID))
-		say(m, fleet.Answer{Error: "the case was not given to it", Leave: true})
+		q.say(fleet.Answer{Error: "the case was not given to it", Leave: true})
 		return
 	}
-	if err := k.check(&r, rest); err != nil {
+	if err := k.check(&r, q.rest); err != nil {
 		c.refuse(k, err.Error())
 		return
 	}
@@ -547,7 +641,7 @@ func (c *Coordinator) takeResult(m *nats.Msg, w *worker) {
 func (c *Coordinator) takeFailure(k *claim, r *fleet.Result) {
 	k.failed = r.Failed // read after the result is
 	c.mu.Lock()
-	m := k.answered
+	q := k.answered
 	if c.offers[r.Ticket] == k.offer {
 		delete(c.offers, r.Ticket)
 		c.ended(k) // it may say so again, if the answer is lost
@@ -561,9 +655,9 @@ func (c *Coordinator) takeFailure(k *claim, r *fleet.Result) {
 		c.quarantine(k.worker, tooOften)
 	}
 	if enough {
-		say(m, fleet.Answer{Error: tooOften + "; the last time: " + r.Failed[:min(len(r.Failed), 500)], Leave: true})
+		q.say(fleet.Answer{Error: tooOften + "; the last time: " + r.Failed[:min(len(r.Failed), 500)], Leave: true})
 	} else {
-		say(m, fleet.Answer{})
+		q.say(fleet.Answer{})
 	}
 	k.result <- nil
 }
@@ -612,7 +706,7 @@ func (c *Coordinator) refuse(k *claim, why string) {
 	answered := k.answered
 	c.mu.Unlock()
 	c.quarantine(k.worker, fmt.Sprintf("case %s: %s", k.offer.Case, why))
-	say(answered, fleet.Answer{Error: why, Leave: true})
+	answered.say(fleet.Answer{Error: why, Leave: true})
 }
 
 // Verdict ends a claim.
@@ -621,6 +715,7 @@ func (k *claim) Verdict(err error) {
 	c.mu.Lock()
 	current := c.offers[k.offer.ticket] == k.offer
 	delete(c.offers, k.offer.ticket)
+	delete(k.worker.claims, k.name)
 	k.worker.busy = c.crew.Now()
 	k.over = true
 	k.endCalls()
@@ -637,14 +732,21 @@ func (k *claim) Verdict(err error) {
 	c.mu.Unlock()
 	switch {
 	case err == nil:
-		say(answered, fleet.Answer{})
+		answered.say(fleet.Answer{})
 	case refusal.Is(err, refusal.ResultRefused):
 		c.quarantine(k.worker, fmt.Sprintf("case %s: %v", k.offer.Case, err))
-		say(answered, fleet.Answer{Error: err.Error(), Leave: true})
+		answered.say(fleet.Answer{Error: err.Error(), Leave: true})
 	default:
-		say(answered, fleet.Answer{Gone: true})
-		say(asked, fleet.Answer{Gone: true})
+		answered.say(fleet.Answer{Gone: true})
+		asked.say(fleet.Answer{Gone: true})
 	}
+}
+
+// forget forgets the name that a worker gave a claim.
+func (c *Coordinator) forget(k *claim) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(k.worker.claims, k.name)
 }
 
 // maxDone is of how many cases it is remembered who brought them, for workers that ask
@@ -716,49 +818,53 @@ func (c *Coordinator) quarantine(w *worker, why string) {
 	c.note(w, "fleet.worker.quarantined", evidence.Warn, fmt.Sprintf("worker %s: %s", w.Key, why), "")
 }
 
-// callModel makes a model call of a live case for the worker that has it. The
-// coordinator alone has the keys of providers, the journal and the budget.
-func (c *Coordinator) callModel(m *nats.Msg, w *worker) {
+// callModel makes a model call for the worker that has the case. The coordinator alone
+// has the keys of providers, the journal and the budget, and the replies that a case
+// wrote for its model.
+func (c *Coordinator) callModel(q *request, w *worker) {
 	var call fleet.ModelCall
-	err := canon.Unmarshal(m.Data, &call)
+	err := canon.Unmarshal(q.body, &call)
 	if err == nil && call.Fleet != c.id {
-		say(m, fleet.Answer{Gone: true})
+		q.say(fleet.Answer{Gone: true})
 		return
 	}
-	if call.Call == "" { // it will not ask again
+	if !fleet.IsWord(call.Call) { // it will not ask again
 		call.Call = newTicket()
 	}
 	c.mu.Lock()
 	k, why := c.claimOf(call.Ticket, w)
 	var made *modelCall
-	var live harness.Recording
-	if err == nil && k != nil && !k.over && k.answered == nil && k.live != nil && len(k.models) < maxCalls {
+	var answers session.Models
+	if err == nil && k != nil && !k.over && k.answered == nil && k.answers != nil && len(k.models) < maxCalls {
 		if made = k.models[call.Call]; made == nil {
-			live = k.live
-			k.models[call.Call] = &modelCall{asked: m}
+			answers = k.answers
+			k.models[call.Call] = &modelCall{asked: q}
 			k.calls.Add(1)
 			defer k.calls.Done()
 		} else {
-			made.asked = m
+			made.asked = q
 		}
 	}
 	c.mu.Unlock()
 	switch {
 	case made != nil:
 		c.repeat(made)
-	case live != nil:
-		c.answerCall(k, call, live)
+	case answers != nil:
+		c.answerCall(k, call, answers)
 	default:
 		if why == "foreign" || err != nil {
 			c.quarantine(w, "it asked for a model call of a case that it does not have")
 		}
-		say(m, fleet.Answer{Gone: true})
+		q.say(fleet.Answer{Gone: true})
 	}
 }
 
 // answerCall asks the model, and gives the answer to whoever asked last.
-func (c *Coordinator) answerCall(k *claim, call fleet.ModelCall, live harness.Recording) {
-	it, err := live.Call(k.calling, wire.API(call.API), []byte(call.Body), nil)
+func (c *Coordinator) answerCall(k *claim, call fleet.ModelCall, answers session.Models) {
+	if m, ok := answers.(session.TurnAware); ok {
+		m.AtTurn(call.Turn)
+	}
+	it, err := answers.Call(k.calling, wire.API(call.API), []byte(call.Body), nil)
 	reply := fleet.ModelReply{Interaction: it}
 	if err != nil {
 		r := refusal.Of(err)
@@ -793,6 +899,6 @@ func (c *Coordinator) repeat(made *modelCall) {
 	asked, answer := made.asked, made.answer
 	c.mu.Unlock()
 	if answer != nil {
-		_ = asked.Respond(answer)
+		asked.give(answer)
 	}
 }

@@ -1,10 +1,12 @@
 // Package coordinator is the side of a fleet that has the workspace: it offers cases,
 // shows each to the worker that claimed it, and takes back what the worker signed.
 //
-// A worker is believed nothing. Who it is says its signature, by a key that the signers
-// file lists as a worker; that a case is its own says the claim; and what it brings back
-// is verified by the harness as a stranger's would be. What is refused leaves an event in
-// the ledger, and a worker that tried something no honest one does gets nothing more.
+// Workers are untrusted; a signature over every message identifies each, by a key that
+// the signers file lists as a worker. That a case is its own says the claim, and what it
+// brings back is verified by the harness as a stranger's would be. What is refused leaves
+// an event in the ledger, and a worker that signed something no honest one does gets
+// nothing more. Answers go below the inbox of the worker that signed the message, and
+// nothing else of the envelope of a message is believed.
 package coordinator
 
 import (
@@ -47,22 +49,24 @@ const atOnce = 2048
 
 // A Coordinator offers the cases of one attempt to workers.
 type Coordinator struct {
-	o       fleet.Options
-	crew    lab.Crew
-	id      string // of this fleet: the attempt, and this start of its coordinator
-	server  *bus.Server
-	nc      *nats.Conn
-	queue   *bus.Queue
-	start   harness.Start
-	running context.Context // of the attempt
-	byes    chan string     // names of workers that know that the fleet has ended
-	welcome fleet.Welcome
-	shared  map[digest.Content][]byte              // what every worker may fetch
-	folders map[digest.Content]*agent.FolderSource // the same, by the digests of their lists
-	seed    [32]byte                               // decides which cases are run twice
-	started time.Time
-	stop    context.CancelFunc
-	watched chan struct{} // closed when nobody watches any more
+	o        fleet.Options
+	crew     lab.Crew
+	id       string // of this fleet: the attempt, and this start of its coordinator
+	server   *bus.Server
+	nc       *nats.Conn
+	queue    *bus.Queue
+	start    harness.Start
+	running  context.Context // of the attempt
+	byes     chan string     // names of workers that know that the fleet has ended
+	welcome  fleet.Welcome
+	shared   map[digest.Content][]byte              // what every worker may fetch
+	folders  map[digest.Content]*agent.FolderSource // the same, by the digests of their lists
+	seed     [32]byte                               // decides which cases are run twice
+	started  time.Time
+	stop     context.CancelFunc
+	over     context.Context // ends, with the reason, when the fleet cannot go on
+	endFleet context.CancelCauseFunc
+	watched  chan struct{} // closed when nobody watches any more
 
 	carried agent.Carried // the target
 
@@ -100,6 +104,9 @@ type worker struct {
 	atWork  int       // its messages that are being answered
 	bytes   int       // of these
 	held    int       // bytes of pieces of its that wait for their results
+	dropped int       // messages in its name that were not looked at
+
+	claims map[string]*claim // that it asked for and were not ended, by the names that it gave them
 }
 
 // Open opens the coordinator's side of a fleet, and tells the person how workers join.
@@ -146,6 +153,9 @@ func (c *Coordinator) connect() error {
 		return refusal.Newf(refusal.Usage, "--double needs two workers, and version %d of the signers has one", c.crew.Signers.Version())
 	}
 	if c.o.URL != fleet.Embedded {
+		if err := bus.AsksForKeys(c.o.URL, c.o.Access); err != nil {
+			return err
+		}
 		c.nc, err = bus.ConnectCoordinator(c.o.URL, c.crew.Key, c.o.Access)
 		return err
 	}
@@ -202,7 +212,8 @@ func Ask(ctx context.Context, o fleet.StatusOptions) (*fleet.Status, error) {
 	defer nc.Close()
 	within, cancel := context.WithTimeout(ctx, o.Wait)
 	defer cancel()
-	m, err := nc.RequestWithContext(within, "tally-status", nil)
+	word := rand.Text()
+	m, err := bus.Ask(within, nc, fleet.StatusSubject, fleet.StatusAnswer(word), []byte(word))
 	if err != nil {
 		return nil, refusal.Newf(refusal.NotFound, "no coordinator answers: %w", err).WithHint("an attempt over a fleet must be running")
 	}
@@ -215,7 +226,7 @@ func Ask(ctx context.Context, o fleet.StatusOptions) (*fleet.Status, error) {
 
 func connectToAsk(o fleet.StatusOptions) (*nats.Conn, error) {
 	if o.URL != "" {
-		return bus.ConnectCoordinator(o.URL, nil, o.Access)
+		return bus.ConnectCoordinator(o.URL, o.Key, o.Access)
 	}
 	data, err := store.ReadFile(store.OS{}, filepath.Join(o.Dir, statusFile), 4096)
 	if err != nil {
@@ -238,13 +249,16 @@ func (c *Coordinator) close() {
 		<-c.watched
 	}
 	_ = fleet.RemoveStatus(c.o.Dir)
-	if c.queue != nil {
+	there := c.nc != nil && c.nc.Status() == nats.CONNECTED
+	if c.queue != nil && there {
 		within, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		_ = c.queue.Remove(within) // an attempt that goes on makes another
 		cancel()
 	}
-	if c.nc != nil {
+	if there {
 		c.sayGoodbye()
+	}
+	if c.nc != nil {
 		c.nc.Close()
 	}
 	if c.server != nil {
@@ -278,6 +292,7 @@ func (c *Coordinator) sayGoodbye() {
 // Begin makes the queue and begins to answer.
 func (c *Coordinator) Begin(ctx context.Context, s harness.Start) error {
 	c.start, c.running, c.started = s, ctx, c.crew.Now()
+	c.over, c.endFleet = context.WithCancelCause(ctx)
 	rand.Read(c.seed[:]) // after the registration: nobody can know which cases are run twice
 	c.counts = fleet.Status{Attempt: s.Registered.Attempt, Class: s.Registered.Class, Target: s.Registered.Target, Planned: s.Left}
 	if err := c.setUp(); err != nil {
@@ -294,22 +309,13 @@ func (c *Coordinator) Begin(ctx context.Context, s harness.Start) error {
 	} else {
 		c.o.Note("the work queue lies on %d of the servers", c.queue.Replicas)
 	}
-	c.welcome.Stream = bus.StreamOf(c.id)
-	for verb, answer := range map[string]func(*nats.Msg, *worker){"hello": c.hello, "claim": c.takeClaim, "fetch": c.fetch, "result": c.takeResult, "put": c.takePiece, "model": c.callModel, "beat": c.beat} {
+	c.byes = make(chan string, 1024)
+	for verb, answer := range map[string]func(*request, *worker){"hello": c.hello, "claim": c.takeClaim, "fetch": c.fetch, "result": c.takeResult, "put": c.takePiece, "model": c.callModel, "beat": c.beat, "bye": c.bye} {
 		if _, err := c.nc.Subscribe(fleet.Subject(verb, "*"), func(m *nats.Msg) { c.serve(verb, m, answer) }); err != nil {
 			return refusal.Newf(refusal.Failed, "listening to workers: %w", err)
 		}
 	}
-	c.byes = make(chan string, 1024)
-	if _, err := c.nc.Subscribe(fleet.Subject("bye", "*"), func(m *nats.Msg) {
-		select {
-		case c.byes <- userIn(m.Subject):
-		default:
-		}
-	}); err != nil {
-		return refusal.Newf(refusal.Failed, "listening to workers: %w", err)
-	}
-	if _, err := c.nc.Subscribe("tally-status", c.tell); err != nil {
+	if _, err := c.nc.Subscribe(fleet.StatusSubject, c.tell); err != nil {
 		return refusal.Newf(refusal.Failed, "listening for questions: %w", err)
 	}
 	c.leaveStatus()
@@ -362,6 +368,7 @@ func (c *Coordinator) watch(ctx context.Context) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	last := time.Now()
+	var reach reach
 	for {
 		select {
 		case <-ctx.Done():
@@ -375,6 +382,9 @@ func (c *Coordinator) watch(ctx context.Context) {
 			c.excuse(slept)
 		}
 		last = now
+		if !c.reachable(&reach, every) {
+			continue // nobody can be heard of: that is not the workers' doing
+		}
 		c.dropSilent()
 		c.dropLonely()
 		c.mendQueue(ctx)
@@ -383,6 +393,59 @@ func (c *Coordinator) watch(ctx context.Context) {
 			c.leaveStatus()
 		}
 	}
+}
+
+// reach is how long the coordinator has reached nobody, in running time.
+type reach struct {
+	gone   time.Duration // the servers
+	lonely time.Duration // no worker has come
+}
+
+// reachable looks whether the servers are there and a worker has come, tells the person
+// when it is not so, and ends the fleet when that does not change. The attempt stays
+// resumable: nothing is recorded of cases that are not back.
+func (c *Coordinator) reachable(r *reach, every time.Duration) bool {
+	if c.nc.Status() != nats.CONNECTED {
+		c.excuse(every)
+		if r.gone += every; r.gone == every {
+			c.o.Note("the NATS servers (%s) are gone; waiting for them for %s", c.where(), fleet.Patience*c.silence())
+		}
+		if r.gone > fleet.Patience*c.silence() {
+			c.endFleet(refusal.Newf(refusal.ServerGone, "the NATS servers (%s) did not answer for %s", c.where(), fleet.Patience*c.silence()).
+				WithHint("start them again, then resume the attempt with the same command and --resume"))
+		}
+		return false
+	}
+	if r.gone > 0 {
+		c.o.Note("the NATS servers are back")
+		r.gone = 0
+	}
+	c.mu.Lock()
+	come := false
+	for _, w := range c.workers {
+		come = come || !w.LastSeen.Go().IsZero()
+	}
+	c.mu.Unlock()
+	if come {
+		return true
+	}
+	before := r.lonely
+	if r.lonely += every; before < c.silence()/3 && r.lonely >= c.silence()/3 {
+		c.o.Note("no worker has come yet; workers join with: tally fleet worker --join %s --trust-root %s", c.where(), c.crew.TrustRoot)
+	}
+	if r.lonely > fleet.Loneliness*c.silence() {
+		c.endFleet(refusal.Newf(refusal.ServerGone, "no worker has come in %s", fleet.Loneliness*c.silence()).
+			WithHint("start workers with: tally fleet worker --join %s --trust-root %s; then resume the attempt with the same command and --resume", c.where(), c.crew.TrustRoot))
+	}
+	return true
+}
+
+// where is the address of the servers, without a password.
+func (c *Coordinator) where() string {
+	if c.server != nil {
+		return c.server.URL()
+	}
+	return bus.Shown(c.o.URL)
 }
 
 // excuse gives every worker the time that the coordinator did not run.
@@ -522,11 +585,14 @@ func (c *Coordinator) mendQueue(ctx context.Context) {
 	c.putAgain(ctx, waiting)
 }
 
-// tell answers "tally fleet status".
+// tell answers "tally fleet status", where status is answered and nowhere else.
 func (c *Coordinator) tell(m *nats.Msg) {
-	data, err := json.Marshal(c.status())
-	if err == nil {
-		_ = m.Respond(data)
+	to := fleet.StatusAnswer(string(m.Data))
+	if to == "" {
+		return
+	}
+	if data, err := json.Marshal(c.status()); err == nil {
+		_ = c.nc.Publish(to, data)
 	}
 }
 

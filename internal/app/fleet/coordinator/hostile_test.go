@@ -3,8 +3,9 @@ package coordinator
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
+	crand "crypto/rand"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -30,6 +31,7 @@ type yard struct {
 	*testing.T
 	c    *Coordinator
 	a, b *hand
+	more []*seal.Key       // of further workers
 	live harness.Recording // of cases that are given; nil for none
 
 	mu     sync.Mutex
@@ -51,10 +53,16 @@ func newYard(t *testing.T) *yard {
 	var entries []seal.Entry
 	keys := map[string]*seal.Key{}
 	for name, role := range map[string]seal.Role{"alice": seal.Curator, "bob": seal.Curator, "olga": seal.Operator, "wa": seal.Worker, "wb": seal.Worker} {
-		key, err := seal.NewKey(rand.Reader)
+		key, err := seal.NewKey(crand.Reader)
 		y.must(err)
 		keys[name] = key
 		entries = append(entries, seal.Entry{Principals: name, Key: key.Public(), Roles: []seal.Role{role}})
+	}
+	for i := range 4 {
+		key, err := seal.NewKey(crand.Reader)
+		y.must(err)
+		y.more = append(y.more, key)
+		entries = append(entries, seal.Entry{Principals: fmt.Sprint("more", i), Key: key.Public(), Roles: []seal.Role{seal.Worker}})
 	}
 	text, err := seal.Compose(1, digest.ID{}, entries)
 	y.must(err)
@@ -103,7 +111,7 @@ func (y *yard) refused(e evidence.IntegrityEvent) error {
 
 func (y *yard) join(key *seal.Key) *hand {
 	y.Helper()
-	nc, user, err := bus.ConnectAs(y.c.server.URL(), key, fleet.Access{})
+	nc, user, err := bus.ConnectAs(y.c.server.URL(), key, fleet.Access{}, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	y.must(err)
 	y.Cleanup(nc.Close)
 	return &hand{y, key, nc, user}
@@ -130,36 +138,52 @@ func (y *yard) given(h *hand, id string) (ticket string, got chan ended) {
 		k.Verdict(err)
 		got <- ended{d, err}
 	}()
-	taken, err := bus.Take(y.Context(), h.nc, bus.StreamOf(y.c.id), 10*time.Second)
-	y.must(err)
-	taken.Done()
-	m := h.send("claim", h.sign(&fleet.Claim{Fleet: y.c.id, Ticket: taken.Ticket.Ticket, Harness: "v0"}))
 	var out fleet.Handout
-	if _, err := fleet.Open(m.Data, y.c.crew.Signers, seal.NamespaceWork, seal.Operator, y.clock(), &out); err != nil {
-		y.Fatalf("the claim got %s: %v", m.Data, err)
+	for m := (*nats.Msg)(nil); ; {
+		m = h.send("claim", &fleet.Claim{Fleet: y.c.id, Name: crand.Text(), Harness: "v0"})
+		if bytes.Contains(m.Data, []byte(`{"none":true}`)) {
+			continue
+		}
+		if _, err := fleet.Open(m.Data, y.c.crew.Signers, seal.NamespaceWork, seal.Operator, y.clock(), &out); err != nil {
+			y.Fatalf("the claim got %s: %v", m.Data, err)
+		}
+		return out.Ticket, got
 	}
-	return taken.Ticket.Ticket, got
 }
 
-func (h *hand) sign(document any) []byte {
+// say signs a message as a worker does.
+func (h *hand) say(verb, answer string, document any, rest []byte) []byte {
 	h.y.Helper()
-	data, err := fleet.Sign(h.key, seal.NamespaceResult, document)
+	data, err := fleet.Say(h.key, verb, answer, document, rest)
 	h.y.must(err)
 	return data
 }
 
-func (h *hand) send(verb string, data []byte) *nats.Msg {
+func (h *hand) send(verb string, document any) *nats.Msg {
 	h.y.Helper()
-	return h.sendMsg(&nats.Msg{Subject: fleet.Subject(verb, h.user), Data: data})
+	return h.sendWith(verb, document, nil)
 }
 
-func (h *hand) sendMsg(m *nats.Msg) *nats.Msg {
+func (h *hand) sendWith(verb string, document any, rest []byte) *nats.Msg {
 	h.y.Helper()
 	ctx, cancel := context.WithTimeout(h.y.Context(), 30*time.Second)
 	defer cancel()
-	got, err := h.nc.RequestMsgWithContext(ctx, m)
+	answer := crand.Text()
+	got, err := bus.Ask(ctx, h.nc, fleet.Subject(verb, h.user), fleet.AnswerSubject(h.user, answer), h.say(verb, answer, document, rest))
 	h.y.must(err)
 	return got
+}
+
+// drops sends something and waits until it was dropped.
+func (h *hand) drops(verb string, data []byte) {
+	h.y.Helper()
+	before := h.y.c.status().Refused
+	h.y.must(h.nc.Publish(fleet.Subject(verb, h.user), data))
+	for deadline := time.Now().Add(time.Minute); h.y.c.status().Refused == before; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			h.y.Fatal("it was not dropped")
+		}
+	}
 }
 
 func (h *hand) answer(m *nats.Msg) (a fleet.Answer) {
@@ -175,21 +199,13 @@ func (h *hand) result(ticket, id string, change func(*fleet.Result)) fleet.Answe
 	if change != nil {
 		change(r)
 	}
-	return h.answer(h.send("result", append(h.sign(r), '\n')))
+	return h.answer(h.send("result", r))
 }
 
 // put sends a part of a piece.
 func (h *hand) put(ticket string, name digest.Content, data []byte, last bool) fleet.Answer {
 	h.y.Helper()
-	m := nats.NewMsg(fleet.Subject("put", h.user))
-	m.Header.Set("Fleet", h.y.c.id)
-	m.Header.Set("Ticket", ticket)
-	m.Header.Set("Digest", name.String())
-	if last {
-		m.Header.Set("Last", "yes")
-	}
-	m.Data = data
-	return h.answer(h.sendMsg(m))
+	return h.answer(h.sendWith("put", &fleet.Part{Fleet: h.y.c.id, Ticket: ticket, Digest: name, Last: last}, data))
 }
 
 // state is what the coordinator thinks of a worker.
@@ -213,7 +229,7 @@ func (y *yard) wantOut(h *hand, why string, got chan ended) {
 			y.Errorf("the case ended with %+v, expected a lost worker", e)
 		}
 	}
-	if a := h.answer(h.send("hello", []byte(`{"harness_version":"v0","v":1}`))); !a.Leave {
+	if a := h.answer(h.send("hello", &fleet.Hello{Version: fleet.Version, Harness: "v0"})); !a.Leave {
 		y.Errorf("after that it is told %+v", a)
 	}
 }
@@ -234,6 +250,14 @@ func (y *yard) hasEvent(name, detail string) bool {
 	return slices.ContainsFunc(y.events, func(e evidence.IntegrityEvent) bool {
 		return e.Name == name && strings.Contains(e.Detail, detail)
 	})
+}
+
+// knows reports whether messages under a name are looked at.
+func (y *yard) knows(user string) bool {
+	y.c.mu.Lock()
+	defer y.c.mu.Unlock()
+	_, ok := y.c.byUser(user)
+	return ok
 }
 
 func (y *yard) wantIn(h *hand) {
@@ -278,21 +302,25 @@ func TestHostileWorkersGainNothing(t *testing.T) {
 		{"a result that another key signed", func(y *yard) {
 			ticket, got := y.given(y.a, "c1")
 			r := &fleet.Result{Fleet: y.c.id, Ticket: ticket, Attempt: "sums.default.1", CaseID: "c1", Repeat: 1, Execution: 1, Harness: "v0", Pieces: []fleet.File{}}
-			y.b.send("result", append(y.a.sign(r), '\n'))
-			y.wantOut(y.b, "does not verify", nil)
+			y.b.drops("result", y.a.say("result", "x", r, nil))
+			y.wantIn(y.b)
+			y.wantIn(y.a)
 			y.a.result(ticket, "c1", nil)
 			y.wantTaken(got)
 		}},
 		{"a result that is signed for another act", func(y *yard) {
 			ticket, got := y.given(y.a, "c1")
-			data, err := fleet.Sign(y.a.key, seal.NamespaceWork, &fleet.Result{Fleet: y.c.id, Ticket: ticket, Pieces: []fleet.File{}})
+			data, err := fleet.Sign(y.a.key, seal.NamespaceWork, &fleet.Message{Verb: "result", Answer: "x", Body: []byte("{}")})
 			y.must(err)
-			y.a.send("result", append(data, '\n'))
-			y.wantOut(y.a, "does not verify", got)
+			y.a.drops("result", append(data, '\n'))
+			y.wantIn(y.a)
+			y.a.result(ticket, "c1", nil)
+			y.wantTaken(got)
 		}},
 		{"a claim that another key signed", func(y *yard) {
-			y.b.send("claim", y.a.sign(&fleet.Claim{Fleet: y.c.id, Ticket: "x", Harness: "v0"}))
-			y.wantOut(y.b, "a claim that does not verify", nil)
+			y.b.drops("claim", y.a.say("claim", "x", &fleet.Claim{Fleet: y.c.id, Name: "x", Harness: "v0"}, nil))
+			y.wantIn(y.b)
+			y.wantIn(y.a)
 		}},
 		{"another case under its own ticket", func(y *yard) {
 			ticket, got := y.given(y.a, "c1")
@@ -391,7 +419,7 @@ func TestHostileWorkersGainNothing(t *testing.T) {
 		{"a piece after the result", func(y *yard) {
 			ticket, got := y.given(y.a, "c1")
 			y.c.mu.Lock()
-			y.c.offers[ticket].claim.answered = &nats.Msg{}
+			y.c.offers[ticket].claim.answered = &request{}
 			y.c.mu.Unlock()
 			if a := y.a.put(ticket, name, part, true); !a.Gone {
 				y.Errorf("told %+v", a)
@@ -411,9 +439,7 @@ func TestHostileWorkersGainNothing(t *testing.T) {
 			y.c.mu.Lock()
 			y.c.workers[y.a.key.Fingerprint()].atWork = maxAtWork
 			y.c.mu.Unlock()
-			if a := y.a.result("x", "c1", nil); !strings.Contains(a.Error, "too much at once") {
-				y.Errorf("told %+v", a)
-			}
+			y.a.drops("result", y.a.say("result", "x", &fleet.Result{Fleet: y.c.id, Ticket: "x", Pieces: []fleet.File{}}, nil))
 			if n := y.c.status().Refused; n != 1 {
 				y.Errorf("%d refused", n)
 			}
@@ -434,17 +460,14 @@ func TestHostileWorkersGainNothing(t *testing.T) {
 		}},
 		{"a model call of a case that it does not have", func(y *yard) {
 			ticket, got := y.given(y.a, "c1")
-			data, err := canon.Marshal(&fleet.ModelCall{Fleet: y.c.id, Ticket: ticket, API: "x", Body: "{}"})
-			y.must(err)
-			y.b.send("model", data)
+			y.b.send("model", &fleet.ModelCall{Fleet: y.c.id, Ticket: ticket, API: "x", Body: "{}"})
 			y.wantOut(y.b, "a model call of a case that it does not have", nil)
 			y.a.result(ticket, "c1", nil)
 			y.wantTaken(got)
 		}},
 		{"a file of another worker's case", func(y *yard) {
 			ticket, got := y.given(y.a, "c1")
-			data, err := canon.Marshal(&fleet.Fetch{Ticket: ticket, Digest: digest.ContentOf([]byte("of c1"))})
-			y.must(err)
+			data := &fleet.Fetch{Ticket: ticket, Digest: digest.ContentOf([]byte("of c1"))}
 			if m := y.b.send("fetch", data); string(m.Data) == "of c1" {
 				y.Error("it was given the file")
 			}
@@ -566,11 +589,6 @@ func TestASecondRunWaitsForAnotherWorker(t *testing.T) {
 	later(time.Second)
 	givenUp(got, "nobody else is there")
 
-	for range 2 {
-		taken, err := bus.Take(y.Context(), y.b.nc, bus.StreamOf(y.c.id), 10*time.Second)
-		y.must(err)
-		taken.Done()
-	}
 	ticket, taken := y.given(y.b, "c3")
 	got = second("c4")
 	later(10 * y.c.secondWait())
@@ -598,15 +616,15 @@ func TestOnlyNamedWorkersAreLetIn(t *testing.T) {
 	if _, ok := y.c.signerOf(y.a.user); ok {
 		t.Error("a worker that is not named is taken for one")
 	}
-	if a := y.a.answer(y.a.send("hello", []byte(`{"harness_version":"v0","v":1}`))); !a.Leave {
-		t.Errorf("it is told %+v", a)
+	if n := y.knows(y.a.user); n {
+		t.Error("a worker that is not named is served")
 	}
 	if _, ok := y.c.signerOf(y.b.user); !ok {
 		t.Error("a worker that is named is not taken for one")
 	}
 	y.c.crew.Registration.RunnerKeys = []string{y.c.crew.Key.Public().String()}
 	other := &Coordinator{o: y.c.o, crew: y.c.crew}
-	if err := other.connect(); err == nil || !strings.Contains(err.Error(), "none of the 2 workers of the signers is among the runner_keys") {
+	if err := other.connect(); err == nil || !strings.Contains(err.Error(), "none of the 6 workers of the signers is among the runner_keys") {
 		t.Errorf("a fleet of which nobody counts: %v", err)
 	}
 }

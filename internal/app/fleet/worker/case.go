@@ -7,12 +7,12 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"tallystick/internal/app/fleet"
-	"tallystick/internal/app/fleet/bus"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
@@ -21,34 +21,25 @@ import (
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/harness"
 	"tallystick/internal/run/scenario"
+	"tallystick/internal/run/session"
 	"tallystick/internal/run/wire"
 )
 
-// one takes one ticket to its end. An error ends the shift.
+// one takes one case to its end. An error ends the shift.
 func (s *shift) one(ctx context.Context) error {
-	t, err := bus.Take(ctx, s.nc, s.welcome.Stream, 2*time.Second)
-	if err != nil {
-		if errors.Is(err, bus.ErrNoTicket) || ctx.Err() != nil {
-			return nil
-		}
+	h, err := s.claim(ctx)
+	switch {
+	case refusal.Is(err, refusal.ResultRefused):
+		return err
+	case errors.Is(err, errNone), errors.Is(err, errGone), ctx.Err() != nil:
+		return nil
+	case err != nil:
 		s.o.Note("%v", err)
 		pause(ctx, time.Second)
 		return nil
 	}
-	s.hold(t.Ticket.Ticket, true)
-	defer s.hold(t.Ticket.Ticket, false)
-	h, err := s.claim(ctx, t)
-	switch {
-	case refusal.Is(err, refusal.ResultRefused):
-		return err
-	case errors.Is(err, errGone):
-		t.Done()
-		return nil
-	case err != nil:
-		t.Later()
-		return nil
-	}
-	t.Done()
+	s.hold(h.Ticket, true)
+	defer s.hold(h.Ticket, false)
 	driven, err := s.drive(ctx, h)
 	if err != nil && ctx.Err() == nil {
 		s.o.Note("case %s could not be driven here: %v", h.CaseID, err)
@@ -76,13 +67,9 @@ func (s *shift) hold(ticket string, held bool) {
 	}
 }
 
-// claim asks for the case of a ticket, and verifies what it is given.
-func (s *shift) claim(ctx context.Context, t bus.Taken) (*fleet.Handout, error) {
-	data, err := fleet.Sign(s.o.Key, seal.NamespaceResult, &fleet.Claim{Fleet: s.welcome.Fleet, Ticket: t.Ticket.Ticket, Harness: s.o.Version, Label: s.o.Label})
-	if err != nil {
-		return nil, err
-	}
-	m, err := s.insist(ctx, "claim", data, 30*time.Second)
+// claim asks for a case, and verifies what it is given.
+func (s *shift) claim(ctx context.Context) (*fleet.Handout, error) {
+	m, err := s.insist(ctx, "claim", &fleet.Claim{Fleet: s.welcome.Fleet, Name: rand.Text(), Harness: s.o.Version, Label: s.o.Label}, nil, 30*time.Second)
 	if err != nil {
 		return nil, err
 	}
@@ -90,15 +77,15 @@ func (s *shift) claim(ctx context.Context, t bus.Taken) (*fleet.Handout, error) 
 	if _, err := fleet.Open(m.Data, s.signers, seal.NamespaceWork, seal.Operator, s.o.Now(), &h); err != nil {
 		return nil, err
 	}
-	if h.Fleet != s.welcome.Fleet || h.Ticket != t.Ticket.Ticket || h.Worker != s.o.Key.Fingerprint() || h.Attempt != s.setup.Registered.Attempt {
-		return nil, refusal.Newf(refusal.Malformed, "the coordinator sent a case that is not of this ticket")
+	if h.Fleet != s.welcome.Fleet || h.Worker != s.o.Key.Fingerprint() || h.Attempt != s.setup.Registered.Attempt {
+		return nil, refusal.Newf(refusal.Malformed, "the coordinator sent a case that is not for this worker")
 	}
 	return &h, nil
 }
 
 // drive takes the agent through a case.
 func (s *shift) drive(ctx context.Context, h *fleet.Handout) (*harness.DriveResult, error) {
-	c := &scenario.Task{ID: h.CaseID, HeldOut: h.HeldOut, Scenario: h.Scenario}
+	c := &scenario.Task{ID: h.CaseID, HeldOut: h.HeldOut, Scenario: h.Scenario.Scenario()}
 	if err := c.Scenario.Validate(); err != nil {
 		return nil, err
 	}
@@ -117,7 +104,11 @@ func (s *shift) drive(ctx context.Context, h *fleet.Handout) (*harness.DriveResu
 		c.Cassette = bench.CassetteOf(data)
 	}
 	ctx = context.WithValue(ctx, ticketKey{}, h.Ticket)
-	return s.driver.Drive(ctx, c, harness.Job{Attempt: h.Attempt, Case: h.CaseID, Repeat: h.Repeat, Execution: h.Execution}, h.Tested)
+	job := harness.Job{Attempt: h.Attempt, Case: h.CaseID, Repeat: h.Repeat, Execution: h.Execution}
+	if h.Authored {
+		job.Authored = &authored{live: live{s}}
+	}
+	return s.driver.Drive(ctx, c, job, h.Tested)
 }
 
 // ticketKey finds the ticket of a case in the context of its model calls.
@@ -148,11 +139,7 @@ func (s *shift) bring(ctx context.Context, h *fleet.Handout, driven *harness.Dri
 			return err
 		}
 	}
-	document, err := fleet.Sign(s.o.Key, seal.NamespaceResult, r)
-	if err != nil {
-		return err
-	}
-	_, err = s.insist(ctx, "result", append(append(document, '\n'), inline.Bytes()...), 3*time.Minute)
+	_, err := s.insist(ctx, "result", r, inline.Bytes(), 3*time.Minute)
 	return err
 }
 
@@ -171,11 +158,11 @@ func (s *shift) untilEnd(ctx context.Context) (context.Context, context.CancelFu
 // insist asks until there is an answer: one is lost with the server that carried it.
 // The coordinator takes nothing twice, pays for no model call twice, and gives the same
 // answer to the same question.
-func (s *shift) insist(ctx context.Context, verb string, data []byte, within time.Duration) (m *nats.Msg, err error) {
+func (s *shift) insist(ctx context.Context, verb string, document any, rest []byte, within time.Duration) (m *nats.Msg, err error) {
 	// Whoever is slow must not be asked again before it has read the question.
-	wait := s.silence()*2/3 + time.Duration(len(data)>>17)*time.Second
+	wait := s.silence()*2/3 + time.Duration(len(rest)>>17)*time.Second
 	for end := time.Now().Add(within + wait); ; pause(ctx, 200*time.Millisecond) {
-		m, err = s.request(ctx, verb, data, wait)
+		m, err = s.request(ctx, verb, document, rest, wait)
 		if m != nil || ctx.Err() != nil || time.Now().After(end) {
 			return m, err
 		}
@@ -187,21 +174,9 @@ func (s *shift) put(ctx context.Context, ticket string, d digest.Content, piece 
 	part := min(fleet.MaxPart, room)
 	for rest := piece; ; {
 		n := min(part, len(rest))
-		m := nats.NewMsg(fleet.Subject("put", s.user))
-		m.Header.Set("Fleet", s.welcome.Fleet)
-		m.Header.Set("Ticket", ticket)
-		m.Header.Set("Digest", d.String())
-		if n == len(rest) {
-			m.Header.Set("Last", "yes")
-		}
-		m.Data = rest[:n]
-		within, cancel := context.WithTimeout(ctx, 30*time.Second)
-		answer, err := s.nc.RequestMsgWithContext(within, m)
-		cancel()
-		if err == nil {
-			err = answerIn(answer.Data)
-		}
-		if err != nil {
+		said := &fleet.Part{Fleet: s.welcome.Fleet, Ticket: ticket, Digest: d, Last: n == len(rest)}
+		// Once: a part that came twice would be in the piece twice.
+		if _, err := s.request(ctx, "put", said, rest[:n:n], 30*time.Second); err != nil {
 			return err
 		}
 		if rest = rest[n:]; len(rest) == 0 {
@@ -222,14 +197,30 @@ func (l *live) Redactor() *cassette.Redactor { return nil }
 // Cassette is not made here. The coordinator has the recording.
 func (l *live) Cassette() ([]byte, error) { return nil, errors.New("a worker has no recording") }
 
+// authored has the coordinator answer from the replies that the case has for its
+// model. They do not come here.
+type authored struct {
+	live
+	turn atomic.Int64
+}
+
+// AtTurn says which turn the session is in.
+func (a *authored) AtTurn(turn int) { a.turn.Store(int64(turn)) }
+
+// Call asks the coordinator for the reply.
+func (a *authored) Call(ctx context.Context, api wire.API, body []byte, onChunk func(string) error) (*cassette.Interaction, error) {
+	return a.ask(ctx, fleet.ModelCall{API: string(api), Body: string(body), Turn: int(a.turn.Load())}, onChunk)
+}
+
 // Call asks the coordinator to make a model call.
 func (l *live) Call(ctx context.Context, api wire.API, body []byte, onChunk func(string) error) (*cassette.Interaction, error) {
+	return l.ask(ctx, fleet.ModelCall{API: string(api), Body: string(body)}, onChunk)
+}
+
+func (l *live) ask(ctx context.Context, call fleet.ModelCall, onChunk func(string) error) (*cassette.Interaction, error) {
 	ticket, _ := ctx.Value(ticketKey{}).(string)
-	ask, err := canon.Marshal(&fleet.ModelCall{Fleet: l.s.welcome.Fleet, Ticket: ticket, Call: rand.Text(), API: string(api), Body: string(body)})
-	if err != nil {
-		return nil, err
-	}
-	m, err := l.s.insist(ctx, "model", ask, 15*time.Minute)
+	call.Fleet, call.Ticket, call.Call = l.s.welcome.Fleet, ticket, rand.Text()
+	m, err := l.s.insist(ctx, "model", &call, nil, 15*time.Minute)
 	if err != nil {
 		return nil, err
 	}
@@ -241,14 +232,7 @@ func (l *live) Call(ctx context.Context, api wire.API, body []byte, onChunk func
 	if it == nil || it.Model == nil {
 		return nil, refusal.Newf(reply.Name, "%s", reply.Error).WithHint("%s", reply.Hint)
 	}
-	if onChunk != nil {
-		for _, chunk := range it.Model.Response.Stream {
-			if err := onChunk(chunk); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return it, nil
+	return it, session.GiveChunks(it, onChunk)
 }
 
 func (s *shift) modelReply(ctx context.Context, ticket string, data []byte) (*fleet.ModelReply, error) {

@@ -108,11 +108,7 @@ func (r *folderReader) Read(p []byte) (int, error) {
 		if r.left <= 0 {
 			return 0, io.EOF
 		}
-		ask, err := canon.Marshal(&fleet.Fetch{Digest: r.list, Offset: r.at, Folder: true})
-		if err != nil {
-			return 0, err
-		}
-		m, err := r.s.insist(r.ctx, "fetch", ask, 30*time.Second)
+		m, err := r.s.insist(r.ctx, "fetch", &fleet.Fetch{Digest: r.list, Offset: r.at, Folder: true}, nil, 30*time.Second)
 		if err != nil {
 			return 0, err
 		}
@@ -129,11 +125,15 @@ func (r *folderReader) Read(p []byte) (int, error) {
 // sameMounts compares what the target mounts here with what the attempt is registered
 // with.
 func sameMounts(t *agent.Target, planned []evidence.PlannedMount) error {
-	for i, m := range t.Mounted() {
+	shown, err := t.Show()
+	if err != nil {
+		return err
+	}
+	for i, m := range shown.Planned() {
 		if i >= len(planned) || planned[i].Inside != m.Inside {
 			return refusal.Newf(refusal.DigestMismatch, "the attempt is registered without the mount %.200s", m.Inside)
 		}
-		if p := planned[i].Digest; (p == nil) != m.Digest.IsZero() || p != nil && *p != m.Digest {
+		if p := planned[i].Digest; (p == nil) != (m.Digest == nil) || p != nil && *p != *m.Digest {
 			return refusal.Newf(refusal.DigestMismatch, "the mount %.200s is %s, the attempt is registered with %s", m.Inside, m.Digest, p)
 		}
 	}

@@ -1,5 +1,4 @@
-// Package worker is the side of a fleet that drives: it takes tickets, claims cases,
-// drives the agent in this machine's sandbox and brings back what it did, signed.
+// Package worker is the side of a fleet that drives: it claims cases, drives the agent in this machine's sandbox and brings back what it did, signed.
 //
 // It trusts a coordinator as far as its own trust root goes: the attempt and every case
 // must be signed by an operator of a signers file that follows from that root, and what
@@ -9,6 +8,7 @@ package worker
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -144,30 +144,42 @@ func (w *worker) hello(ctx context.Context, last string) (*fleet.Welcome, error)
 
 // ask sends a document to the coordinator and decodes the answer.
 func (w *worker) ask(ctx context.Context, verb string, document, into any) error {
-	data, err := canon.Marshal(document)
-	if err != nil {
-		return err
-	}
-	m, err := w.request(ctx, verb, data, w.silence()*2/3) // it says nothing meanwhile
+	m, err := w.request(ctx, verb, document, nil, w.silence()*2/3) // it says nothing meanwhile
 	if err != nil {
 		return err
 	}
 	return canon.Unmarshal(m.Data, into)
 }
 
-// request asks and gives the answer as it is, or a refusal.
-func (w *worker) request(ctx context.Context, verb string, data []byte, wait time.Duration) (*nats.Msg, error) {
+// request asks and gives the answer as it is, or a refusal. Rest follows the document.
+func (w *worker) request(ctx context.Context, verb string, document any, rest []byte, wait time.Duration) (*nats.Msg, error) {
+	answer := rand.Text()
+	data, err := fleet.Say(w.o.Key, verb, answer, document, rest)
+	if err != nil {
+		return nil, err
+	}
 	within, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	m, err := w.nc.RequestWithContext(within, fleet.Subject(verb, w.user), data)
+	m, err := bus.Ask(within, w.nc, fleet.Subject(verb, w.user), fleet.AnswerSubject(w.user, answer), data)
 	if err != nil {
 		return nil, refusal.Newf(refusal.Failed, "asking the coordinator (%s): %w", verb, err)
 	}
 	return m, answerIn(m.Data)
 }
 
-// errGone says that a case is not this worker's any more.
-var errGone = errors.New("the case is not this worker's any more")
+// tell sends a document that wants no answer.
+func (w *worker) tell(verb string, document any) {
+	if data, err := fleet.Say(w.o.Key, verb, "", document, nil); err == nil {
+		_ = w.nc.Publish(fleet.Subject(verb, w.user), data)
+	}
+}
+
+// errGone says that a case is not this worker's any more, and errNone that there is no
+// case to claim now.
+var (
+	errGone = errors.New("the case is not this worker's any more")
+	errNone = errors.New("there is no case to claim")
+)
 
 // answerIn looks for a refusal in an answer. What is not a [fleet.Answer] is the thing
 // itself.
@@ -181,6 +193,8 @@ func answerIn(data []byte) error {
 		return refusal.Newf(refusal.ResultRefused, "the coordinator takes nothing more of this worker: %.500s", a.Error)
 	case a.Gone:
 		return errGone
+	case a.None:
+		return errNone
 	case a.Error != "":
 		return fmt.Errorf("the coordinator says: %.500s", a.Error)
 	}
@@ -244,7 +258,7 @@ func (s *shift) watch(ctx context.Context, stop context.CancelCauseFunc) {
 		case id := <-s.ended:
 			if id == s.welcome.Fleet {
 				stop(errEnded)
-				_ = s.nc.Publish(fleet.Subject("bye", s.user), []byte(id))
+				s.tell("bye", &fleet.Beat{Fleet: id, Tickets: []string{}})
 			}
 			continue
 		case <-tick.C:
@@ -268,9 +282,7 @@ func (s *shift) beat() {
 		b.Tickets = append(b.Tickets, t)
 	}
 	s.mu.Unlock()
-	if data, err := canon.Marshal(&b); err == nil {
-		_ = s.nc.Publish(fleet.Subject("beat", s.user), data)
-	}
+	s.tell("beat", &b)
 }
 
 // prepare fetches what all cases share, verifies it and opens the sandbox.
@@ -316,11 +328,7 @@ func (s *shift) fetch(ctx context.Context, ticket string, f fleet.File) ([]byte,
 	}
 	var data []byte
 	for {
-		ask, err := canon.Marshal(&fleet.Fetch{Ticket: ticket, Digest: f.Digest, Offset: int64(len(data))})
-		if err != nil {
-			return nil, err
-		}
-		m, err := s.insist(ctx, "fetch", ask, 30*time.Second)
+		m, err := s.insist(ctx, "fetch", &fleet.Fetch{Ticket: ticket, Digest: f.Digest, Offset: int64(len(data))}, nil, 30*time.Second)
 		if err != nil {
 			return nil, err
 		}

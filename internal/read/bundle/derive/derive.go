@@ -28,6 +28,7 @@ import (
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/grade"
+	"tallystick/internal/run/policy"
 	"tallystick/internal/run/trajectory"
 )
 
@@ -149,16 +150,23 @@ func (d *deriving) events() error {
 	return d.checkFolder()
 }
 
-// listCalls takes the calls from the one view of them. What nothing permitted is
-// denied, and so is a call of which the policy said afterwards that it broke a
-// rule: a budget that it passed, which the agent was rolled back for.
+// listCalls takes the calls from the one view of them. A call that a model only
+// asked for, and of which nothing more was seen, is not among them: nobody made it,
+// and no policy was asked. What nothing permitted is denied, and so is a call of
+// which the policy said afterwards that it broke a rule: a budget that it passed.
 func (d *deriving) listCalls(violated map[string]bool) {
 	view := trajectory.CallsOf(d.Trajectory)
 	for i := range view.Calls {
 		c := &view.Calls[i]
+		if c.Call == "" && c.Vantage == trajectory.Proposed {
+			continue
+		}
 		made := &call{name: c.Name, args: &c.Args, check: bundle.PolicyCheck(c.Check), executed: c.Made}
-		if c.Call == "" || violated[c.Call] {
+		switch {
+		case violated[c.Call] || c.Report != nil && violated[c.Report.Judged]:
 			made.check = bundle.Denied
+		case c.Call == "" && !c.Judged:
+			made.check = d.unjudged(c.Name)
 		}
 		switch c.Vantage {
 		case trajectory.Reported:
@@ -168,6 +176,16 @@ func (d *deriving) listCalls(violated map[string]bool) {
 		}
 		d.calls = append(d.calls, made)
 	}
+}
+
+// unjudged is what is said of a call of the agent's own that no policy was asked
+// about, as in runs of before observed calls were judged: what the standard policy says, if that is the
+// one that the run names; nothing permitted any other.
+func (d *deriving) unjudged(tool string) bundle.PolicyCheck {
+	if p, ok := policy.Standard(d.started.Governance, d.started.PolicyShort); ok {
+		return bundle.PolicyCheck(p.Check(tool))
+	}
+	return bundle.Denied
 }
 
 // contradicted is the refusal of a record whose evidence says something else.

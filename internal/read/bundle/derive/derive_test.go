@@ -353,7 +353,9 @@ func TestObservedCallsAndModelWorkAreInTheBundle(t *testing.T) {
 		v, _ := b.VantageOf(i)
 		got = append(got, fmt.Sprintf("%s %s %s", call.Action, v, call.Check))
 	}
-	want := []string{"issue_refund reported denied", "delete_account proposed denied", "look executed denied"}
+	// Nobody judged the refund, so it is what the standard policy says that the run
+	// names; what was only proposed is not a call.
+	want := []string{"issue_refund reported allowed", "look executed denied"}
 	if !slices.Equal(got, want) {
 		t.Errorf("trace %q, want %q", got, want)
 	}
@@ -368,7 +370,7 @@ func TestObservedCallsAndModelWorkAreInTheBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, err := bundle.Parse(data)
-	if err != nil || p.Header.CostMicrodollars != 507 || p.Header.LatencyMS != 940 || p.Header.Tokens != 80 || p.Header.ToolCalls != 3 {
+	if err != nil || p.Header.CostMicrodollars != 507 || p.Header.LatencyMS != 940 || p.Header.Tokens != 80 || p.Header.ToolCalls != 2 {
 		t.Errorf("header %+v, %v", p.Header, err)
 	}
 }

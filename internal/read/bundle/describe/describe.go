@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"tallystick/internal/read/bundle"
+	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
 	"tallystick/internal/run/policy"
@@ -223,13 +224,13 @@ func (d *Description) Bundle(now time.Time) (*bundle.Bundle, error) {
 	if b.Mode, err = value(d.Mode, "governance_mode", bundle.ParseMode); err != nil {
 		return nil, err
 	}
-	policy, err := d.policyHash(b.Mode)
+	hash, err := d.policyHash(b.Mode)
 	if err != nil {
 		return nil, err
 	}
-	b.PolicyHash = policy.short
-	full := &bundle.FullHashes{Policy: policy.full}
-	known := policy.known
+	b.PolicyHash = hash.short
+	full := &bundle.FullHashes{Policy: hash.full}
+	known := hash.known
 	for i, c := range d.Trace {
 		call, hashes, whole, err := c.call()
 		if err != nil {
@@ -242,7 +243,24 @@ func (d *Description) Bundle(now time.Time) (*bundle.Bundle, error) {
 	if known {
 		b.Full = full
 	}
-	return b, nil
+	return b, contradiction(b)
+}
+
+// contradiction refuses a trace in which a call is allowed that the standard policy
+// denies which the bundle names, by its lists and its mode. That a call was denied
+// needs no list: a budget or a person can deny it.
+func contradiction(b *bundle.Bundle) error {
+	p, ok := policy.Standard(policy.Mode(b.Mode), policy.ShortHash(b.PolicyHash))
+	if !ok {
+		return nil
+	}
+	for i, c := range b.Trace {
+		if c.Check != bundle.Denied && p.Check(c.Action) == policy.Denied {
+			return refusal.Newf(refusal.Malformed, "tool call %d: %s is %s, and the standard policy of %s mode, which the bundle names, denies it", i+1, plain.Line(c.Action), c.Check, b.Mode).
+				WithHint("correct policy_check, or name the policy that was in force with policy or policy_hash")
+		}
+	}
+	return nil
 }
 
 // text is nil for a member that is not there, and not nil for an empty one.

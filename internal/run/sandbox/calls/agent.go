@@ -2,6 +2,7 @@ package calls
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"net/netip"
 	"path"
 	"slices"
@@ -21,6 +22,58 @@ const (
 type agentRules struct {
 	hidden []string // folders of the host by name
 	shown  []string // folders that are there inside; what is below is the agent's own
+}
+
+// homes are where people's files are on every host.
+var homes = &agentRules{hidden: []string{"/root", "/home"}}
+
+// nameRules are what names of files are judged by: of a rubric, which has no rules
+// of its own for them, by where people's files are.
+func (l *Log) nameRules() *agentRules {
+	if l.agent != nil {
+		return l.agent
+	}
+	return homes
+}
+
+// rules are the name rules in a form that goes through a configuration: see
+// [ReadRules].
+func (l *Log) rules() [2][]string { r := l.nameRules(); return [2][]string{r.hidden, r.shown} }
+
+// ReadRules makes a log with the name rules of another one. It is there to ask
+// Hides.
+func ReadRules(text []byte) (*Log, error) {
+	var both [2][]string
+	if err := json.Unmarshal(text, &both); err != nil {
+		return nil, err
+	}
+	return AgentLog(both[0], both[1]), nil
+}
+
+// Hides reports whether naming a file is an attempt, unless there is such a file
+// inside, which is then the program's own.
+func (l *Log) Hides(full string) bool { return l.nameRules().judge(valid(full)) == hidden }
+
+// named judges a call that names a file and does not open it.
+func (l *Log) named(call, full string) {
+	if full = valid(full); l.Hides(full) {
+		l.act(HiddenFile, aboutFile, "%s %s", call, quote(full))
+	}
+}
+
+// ofOthers reports whether a file is one through which /proc shows what a process
+// keeps for itself: the environment of any, and the memory of any but the one that
+// asks by that name. A program knows its own environment without.
+func ofOthers(full string) bool {
+	rest, ok := strings.CutPrefix(full, "/proc/")
+	who, _, _ := strings.Cut(rest, "/")
+	switch path.Base(full) {
+	case "environ":
+		return ok
+	case "mem":
+		return ok && who != "mem" && who != "self" && who != "thread-self"
+	}
+	return false
 }
 
 // judge says whether a file is one that the agent was not given.

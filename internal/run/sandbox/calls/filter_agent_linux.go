@@ -35,38 +35,6 @@ var agentCalls = []uintptr{
 	unix.SYS_SHUTDOWN, unix.SYS_SOCKETPAIR,
 }
 
-// agentWatched are the calls that say, by being made at all, that an agent
-// tries to get out. What a rubric may not do and an agent may, is not in it.
-func agentWatched(number int) (what, name string) {
-	call, ok := watchedCalls[number]
-	if !ok {
-		call, ok = legacyWatchedCalls[number]
-	}
-	switch {
-	case !ok:
-		return "", ""
-	case number == unix.SYS_IO_URING_SETUP:
-		return "", "" // libraries try it unasked
-	case call.what == aboutKernel, number == unix.SYS_PTRACE, number == unix.SYS_PROCESS_VM_READV, number == unix.SYS_PROCESS_VM_WRITEV,
-		number == unix.SYS_PIDFD_GETFD, number == unix.SYS_OPEN_BY_HANDLE_AT:
-		return call.what, call.name
-	}
-	return "", ""
-}
-
-// watchedNumbers lists the calls that agentWatched names.
-func watchedNumbers() []int {
-	var numbers []int
-	for _, table := range []map[int]struct{ what, name string }{watchedCalls, legacyWatchedCalls} {
-		for n := range table {
-			if what, _ := agentWatched(n); what != "" {
-				numbers = append(numbers, n)
-			}
-		}
-	}
-	return numbers
-}
-
 // agentFilter writes the filter for agents.
 func agentFilter(watch bool) (Filter, error) {
 	seen, denied := uint32(retAllow), uint32(retDeny)
@@ -82,7 +50,7 @@ func agentFilter(watch bool) (Filter, error) {
 	}
 	for _, list := range [][]uintptr{allowedCalls, legacyAllowedCalls, {statAtCall}, legacyPathCalls, agentCalls, legacyAgentCalls} {
 		for _, nr := range list {
-			p.call(nr, answer(retAllow))
+			p.call(nr, answer(seenIfNaming(nr, seen)))
 		}
 	}
 	// What is sent on a connection has no address with it.
@@ -133,8 +101,11 @@ func agentFilter(watch bool) (Filter, error) {
 		}
 		p.ret(retDeny)
 	})
-	for _, n := range watchedNumbers() {
+	for _, n := range WatchedNumbers(true) {
 		p.call(uintptr(n), answer(denied))
+	}
+	for _, n := range namingNumbers() { // those that were not allowed above
+		p.call(uintptr(n), answer(noCall))
 	}
 	p.ret(retNoCall)
 	return p, nil

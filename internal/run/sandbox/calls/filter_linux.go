@@ -132,16 +132,14 @@ func rubricFilter(threads, watch bool) (Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, nr := range append(allowedCalls, legacyAllowedCalls...) {
-		p.call(nr, answer(retAllow))
+	seen := uint32(retAllow)
+	if watch {
+		seen = retAsk
 	}
-	for _, nr := range append([]uintptr{unix.SYS_OPENAT, statAtCall}, legacyPathCalls...) {
-		ok := uint32(retAllow)
-		// An open is let through either way; the question only lets us see it.
-		if watch && isOpen(nr) {
-			ok = retAsk
+	for _, list := range [][]uintptr{allowedCalls, legacyAllowedCalls, {unix.SYS_OPENAT, statAtCall}, legacyPathCalls} {
+		for _, nr := range list {
+			p.call(nr, answer(seenIfNaming(nr, seen)))
 		}
-		p.call(nr, answer(ok))
 	}
 	// The one exec that turns the set-up into the rubric comes after the
 	// filter: we are asked, and say yes once.
@@ -185,6 +183,15 @@ const (
 	fionclex = 0x5450
 	fioclex  = 0x5451
 )
+
+// seenIfNaming is the answer to a call that is allowed: one that names a file is let
+// through either way, and the question only lets us see it.
+func seenIfNaming(nr uintptr, seen uint32) uint32 {
+	if isOpen(nr) || FilesOf(int(nr)) != nil {
+		return seen
+	}
+	return retAllow
+}
 
 // threadAnswer is what starting a thread gets.
 func threadAnswer(allowed bool) uint32 {

@@ -4,6 +4,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // maxLinks is how many links a name may lead through, as in the kernel.
@@ -37,7 +38,7 @@ func Resolve(base, name string, readlink func(string) string) string {
 			continue
 		}
 		target := ""
-		if part != ".." && links < maxLinks {
+		if part != ".." && links < maxLinks && !isProcSelf(next) {
 			target = readlink(next)
 		}
 		if target == "" {
@@ -69,6 +70,49 @@ func isProcRoot(full string) bool {
 		parts = append(parts[:3:3], parts[5])
 	}
 	return len(parts) == 4 && parts[1] == "proc" && parts[3] == "root"
+}
+
+// isProcSelf reports whether a path is where /proc shows a program itself. It is
+// left as it is spelled: the number behind it is another one in every sandbox.
+func isProcSelf(full string) bool { return full == "/proc/self" || full == "/proc/thread-self" }
+
+// changing are the folders in which a program can make and change links. All other
+// files of a sandbox are read-only.
+var changing = []string{WorkDir, "/tmp", "/dev", "/proc", "/sys"}
+
+// A LinkCache remembers which files are links, where no program can change that:
+// most names that a program uses lead through the same few folders. It is safe for
+// concurrent use, and holds a bounded number of them.
+type LinkCache struct {
+	mu    sync.Mutex
+	links map[string]string
+}
+
+const maxCachedLinks = 50_000
+
+// Read is a readlink for [Resolve] that asks another one only where it must.
+func (c *LinkCache) Read(readlink func(string) string) func(string) string {
+	return func(link string) string {
+		if slices.ContainsFunc(changing, func(dir string) bool { return within(dir, link) }) {
+			return readlink(link)
+		}
+		c.mu.Lock()
+		target, known := c.links[link]
+		c.mu.Unlock()
+		if known {
+			return target
+		}
+		target = readlink(link)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.links == nil {
+			c.links = map[string]string{}
+		}
+		if len(c.links) < maxCachedLinks {
+			c.links[link] = target
+		}
+		return target
+	}
 }
 
 // ResolveUnix puts the file that a Unix socket's address means in place of its

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"path"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -52,6 +54,11 @@ type Supervisor struct {
 	Err error
 
 	execs int
+	links LinkCache
+
+	// The list of mounts that the call in hand opens, and its flags; "" for none.
+	table      string
+	tableFlags uint64
 }
 
 // Listen answers questions about the process pid, and those below it, until
@@ -81,10 +88,18 @@ func (s *Supervisor) answer(listener, pid int) {
 		return // the caller died meanwhile
 	}
 	r := reply{id: n.id, errno: -int32(unix.EPERM)}
-	if n.nr == unix.SYS_CLONE3 && s.Log.agent != nil {
+	if s.Log.agent != nil && (n.nr == unix.SYS_CLONE3 || FilesOf(int(n.nr)) != nil) {
 		r.errno = -int32(unix.ENOSYS) // what the C library understands
 	}
-	if s.decide(&n, pid) {
+	s.table = ""
+	goesAhead := s.decide(&n, pid)
+	switch {
+	case s.table != "":
+		if giveMountTable(listener, &n, s.table, s.tableFlags) == nil {
+			return
+		}
+		r.errno = -int32(unix.EACCES)
+	case goesAhead:
 		r = reply{id: n.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
 	}
 	ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, uintptr(unsafe.Pointer(&r)))
@@ -99,7 +114,8 @@ func (s *Supervisor) decide(n *notification, pid int) bool {
 		s.execs++
 		return s.begin(pid) == nil
 	}
-	opens := isOpen(uintptr(n.nr))
+	files := FilesOf(int(n.nr))
+	goesAhead := isOpen(uintptr(n.nr)) || files != nil && s.allows(int(n.nr))
 	if s.Log.agent != nil {
 		log := s.Log
 		if s.Room != nil {
@@ -108,13 +124,51 @@ func (s *Supervisor) decide(n *notification, pid int) bool {
 				return true
 			}
 		}
-		log.noteAgent(n)
-		return opens || n.nr == unix.SYS_OPENAT2 || isSending(int(n.nr))
+		v := view{int(n.pid), &s.links}
+		log.nameFiles(v, n, files)
+		log.noteAgent(v, n, s.opened)
+		return goesAhead || n.nr == unix.SYS_OPENAT2 || isSending(int(n.nr))
 	}
-	if s.Watch || opens || n.nr == unix.SYS_EXECVE {
+	if s.Watch || goesAhead || n.nr == unix.SYS_EXECVE {
+		s.Log.nameFiles(view{int(n.pid), &s.links}, n, files)
 		s.note(n)
 	}
-	return opens
+	return goesAhead
+}
+
+// allows reports whether a call that names files is one that the filter lets
+// through: it asks about those that it denies as well.
+func (s *Supervisor) allows(nr int) bool {
+	lists := [][]uintptr{allowedCalls, legacyAllowedCalls, {statAtCall}, legacyPathCalls}
+	if s.Log.agent != nil {
+		lists = append(lists, agentCalls, legacyAgentCalls)
+	}
+	return slices.ContainsFunc(lists, func(list []uintptr) bool { return slices.Contains(list, uintptr(nr)) })
+}
+
+// opened hears of the file that the call in hand opens.
+func (s *Supervisor) opened(full string, flags uint64) {
+	if isMountTable(full) {
+		s.table, s.tableFlags = path.Base(full), flags
+	}
+}
+
+// nameFiles judges the files that a call names.
+func (l *Log) nameFiles(v view, n *notification, files []FileArg) {
+	for _, f := range files {
+		descriptor := int32(unix.AT_FDCWD)
+		if f.Descriptor >= 0 {
+			descriptor = int32(n.args[f.Descriptor])
+		}
+		name := readString(v.pid, n.args[f.Name])
+		if name == "" {
+			continue
+		}
+		if full := v.resolve(descriptor, name); l.Hides(full) && !v.has(full) {
+			c, _ := namingOf(int(n.nr))
+			l.named(c.name, full)
+		}
+	}
 }
 
 // isSending tells the calls that name an address, about which an agent's
@@ -138,14 +192,16 @@ func (s *Supervisor) begin(pid int) error {
 }
 
 // noteAgent records a call of an agent if it is an attempt.
-func (l *Log) noteAgent(n *notification) {
-	pid := int(n.pid)
-	v := view{pid}
-	open := func(descriptor int32, at, flags uint64) {
-		if name := readString(pid, at); name != "" {
-			l.open("/", v.resolve(descriptor, name), flags)
+func (l *Log) noteAgent(v view, n *notification, opened func(full string, flags uint64)) {
+	pid := v.pid
+	openName := func(descriptor int32, name string, flags uint64) {
+		if name != "" {
+			full := v.resolve(descriptor, name)
+			l.open("/", full, flags)
+			opened(full, flags)
 		}
 	}
+	open := func(descriptor int32, at, flags uint64) { openName(descriptor, readString(pid, at), flags) }
 	switch nr := int(n.nr); nr {
 	case unix.SYS_OPENAT:
 		open(int32(n.args[0]), n.args[1], n.args[2])
@@ -155,9 +211,7 @@ func (l *Log) noteAgent(n *notification) {
 		if resolve&unix.RESOLVE_IN_ROOT != 0 {
 			name = strings.TrimLeft(name, "/")
 		}
-		if name != "" {
-			l.open("/", v.resolve(int32(n.args[0]), name), flags)
-		}
+		openName(int32(n.args[0]), name, flags)
 	case openCall:
 		open(unix.AT_FDCWD, n.args[0], n.args[1])
 	case creatCall:

@@ -27,22 +27,33 @@ var (
 )
 
 // legacyWatchedCalls exist only on older architectures.
-var legacyWatchedCalls = map[int]struct{ what, name string }{
-	unix.SYS_UNLINK:     {aboutFile, "unlink"},
-	unix.SYS_RMDIR:      {aboutFile, "rmdir"},
-	unix.SYS_RENAME:     {aboutFile, "rename"},
-	unix.SYS_RENAMEAT:   {aboutFile, "renameat"},
-	unix.SYS_LINK:       {aboutFile, "link"},
-	unix.SYS_SYMLINK:    {aboutFile, "symlink"},
-	unix.SYS_MKDIR:      {aboutFile, "mkdir"},
-	unix.SYS_MKNOD:      {aboutFile, "mknod"},
-	unix.SYS_CHMOD:      {aboutFile, "chmod"},
-	unix.SYS_CHOWN:      {aboutFile, "chown"},
-	unix.SYS_LCHOWN:     {aboutFile, "lchown"},
-	unix.SYS_UTIME:      {aboutFile, "utime"},
-	unix.SYS_IOPL:       {aboutKernel, "iopl"},
-	unix.SYS_IOPERM:     {aboutKernel, "ioperm"},
-	unix.SYS_MODIFY_LDT: {aboutKernel, "modify_ldt"},
+var legacyWatchedCalls = map[int]watchedCall{
+	unix.SYS_UNLINK:     {aboutFile, "unlink", ""},
+	unix.SYS_RMDIR:      {aboutFile, "rmdir", ""},
+	unix.SYS_RENAME:     {aboutFile, "rename", ""},
+	unix.SYS_RENAMEAT:   {aboutFile, "renameat", ""},
+	unix.SYS_LINK:       {aboutFile, "link", ""},
+	unix.SYS_SYMLINK:    {aboutFile, "symlink", ""},
+	unix.SYS_MKDIR:      {aboutFile, "mkdir", ""},
+	unix.SYS_MKNOD:      {aboutFile, "mknod", ""},
+	unix.SYS_CHMOD:      {aboutFile, "chmod", ""},
+	unix.SYS_CHOWN:      {aboutFile, "chown", ""},
+	unix.SYS_LCHOWN:     {aboutFile, "lchown", ""},
+	unix.SYS_UTIME:      {aboutFile, "utime", ""},
+	unix.SYS_IOPL:       {aboutKernel, "iopl", KernelCall},
+	unix.SYS_IOPERM:     {aboutKernel, "ioperm", KernelCall},
+	unix.SYS_MODIFY_LDT: {aboutKernel, "modify_ldt", KernelCall},
+}
+
+// legacyNamingCalls belongs to namingCalls.
+var legacyNamingCalls = map[int]namingCall{
+	unix.SYS_STAT: named("stat"), unix.SYS_LSTAT: named("stat"), unix.SYS_ACCESS: named("access"), unix.SYS_READLINK: named("readlink"),
+	unix.SYS_UNLINK: named("unlink"), unix.SYS_RMDIR: named("unlink"), unix.SYS_MKDIR: named("mkdir"), unix.SYS_MKNOD: named("mknod"),
+	unix.SYS_CHMOD: named("chmod"), unix.SYS_CHOWN: named("chown"), unix.SYS_LCHOWN: named("chown"), unix.SYS_UTIME: named("utime"), unix.SYS_UTIMES: named("utime"),
+	unix.SYS_FUTIMESAT: namedAt("utime"), unix.SYS_USELIB: named("uselib"),
+	unix.SYS_RENAME:  {"rename", []FileArg{{-1, 0}, {-1, 1}}},
+	unix.SYS_LINK:    {"link", []FileArg{{-1, 0}, {-1, 1}}},
+	unix.SYS_SYMLINK: {"symlink", []FileArg{{-1, 1}}},
 }
 
 // legacyAgentCalls belongs to agentCalls.

@@ -22,5 +22,6 @@ var (
 	legacyAllowedCalls []uintptr
 	legacyPathCalls    []uintptr
 	legacyAgentCalls   []uintptr
-	legacyWatchedCalls map[int]struct{ what, name string }
+	legacyWatchedCalls map[int]watchedCall
+	legacyNamingCalls  map[int]namingCall
 )

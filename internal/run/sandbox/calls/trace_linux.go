@@ -3,8 +3,8 @@ package calls
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -27,6 +27,7 @@ type Trace struct {
 	// reading is held while a message is taken and judged.
 	reading sync.Mutex
 	conn    int // -1 before and after
+	heard   bool
 	dropped uint32
 	byUser  map[uint32]*Log // for a sandbox that several runs share
 	byRoom  map[string]*Log // the same for agents, by mount namespace
@@ -49,29 +50,19 @@ func tracePoints(agent, withUser bool) []map[string]any {
 	for _, n := range legacyOpens {
 		add(cwd, "%s", n)
 	}
-	named, numbers := tracedCalls, rubricWatched()
+	named, numbers := tracedCalls, slices.Concat(WatchedNumbers(agent), namingNumbers())
 	if agent {
-		named, numbers = []string{"socket", "clone"}, append(watchedNumbers(), ToldCalls...)
+		named, numbers = []string{"socket", "clone"}, append(numbers, ToldCalls...)
 		add(cwd, "connect")
 	}
 	for _, n := range named {
 		add(who, "%s", n)
 	}
-	for _, n := range numbers {
+	slices.Sort(numbers)
+	for _, n := range slices.Compact(numbers) {
 		add(who, "sysno/%d", n)
 	}
 	return points
-}
-
-// rubricWatched lists the calls that a rubric has no use for.
-func rubricWatched() []int {
-	numbers := slices.Collect(maps.Keys(legacyWatchedCalls))
-	for n, call := range watchedCalls {
-		if call.what != "" {
-			numbers = append(numbers, n)
-		}
-	}
-	return numbers
 }
 
 // ListenTrace opens the socket, for user uid who finds it as seen, and returns
@@ -95,7 +86,7 @@ func ListenTrace(socket, seen string, uid, gid int, log *Log, shared bool) (t *T
 			"points": tracePoints(log.agent != nil, shared),
 			// Rather slow down a rubric that floods the socket than miss a call.
 			"sinks": []map[string]any{{"name": SinkName, "config": map[string]any{
-				"agent": log.agent != nil, "rooms": log.agent != nil && shared, "endpoint": seen, "retries": 1000, "backoff": "50us", "backoff_max": "5ms"}}},
+				"agent": log.agent != nil, "rooms": log.agent != nil && shared, "rules": log.rules(), "endpoint": seen, "retries": 1000, "backoff": "50us", "backoff_max": "5ms"}}},
 		}})
 	}
 	if err != nil {
@@ -137,7 +128,7 @@ func (t *Trace) serve() {
 		return
 	}
 	t.reading.Lock()
-	t.conn = conn
+	t.conn, t.heard = conn, true
 	t.reading.Unlock()
 	for {
 		poll := []unix.PollFd{{Fd: int32(conn), Events: unix.POLLIN}}
@@ -190,6 +181,18 @@ func (t *Trace) Settle() {
 		}
 		time.Sleep(100 * time.Microsecond)
 	}
+}
+
+// Heard says whether gVisor ever spoke. It begins before it starts a program; a
+// configuration that it does not understand it mentions nowhere, and goes on
+// without.
+func (t *Trace) Heard() error {
+	t.reading.Lock()
+	defer t.reading.Unlock()
+	if !t.heard {
+		return errors.New("gVisor does not tell what the program does")
+	}
+	return nil
 }
 
 // Share makes the calls of one user go to a.
@@ -312,9 +315,28 @@ func (t *Trace) open(m *pb.Open) {
 	if m.Fd != unix.AT_FDCWD && m.FdPath != "" {
 		base = m.FdPath
 	}
+	if c, ok := namingOf(int(m.Sysno)); ok { // which the sink has found to be hidden
+		t.of(m.ContextData).named(c.name, m.Pathname)
+		return
+	}
 	flags := uint64(m.Flags)
 	if m.Sysno == creatCall {
 		flags = openCreating
 	}
 	t.of(m.ContextData).open(base, m.Pathname, flags)
+}
+
+// TracedNumbers lists the calls of which gVisor is to tell by their numbers.
+func TracedNumbers() []int {
+	return slices.Concat(WatchedNumbers(false), WatchedNumbers(true), namingNumbers())
+}
+
+// IsTold reports whether a call is one of ToldCalls.
+func IsTold(number int) bool { return slices.Contains(ToldCalls, number) }
+
+// IsWatched reports whether a call says by being made at all that an agent, or a
+// rubric, tries something.
+func IsWatched(number int, agent bool) bool {
+	_, ok := watchedBy(number, agent)
+	return ok
 }

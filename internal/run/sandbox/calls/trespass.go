@@ -164,10 +164,10 @@ func (l *Log) open(base, name string, flags uint64) {
 	}
 	full = valid(path.Clean(full))
 	if l.agent != nil {
-		switch l.agent.judge(full) {
-		case hidden:
+		switch judged := l.agent.judge(full); {
+		case judged == hidden, ofOthers(full):
 			l.act(HiddenFile, aboutFile, "open %s", quote(full))
-		case lookedUp:
+		case judged == lookedUp:
 			l.add(aboutFile, "open %s", quote(full))
 		}
 		return
@@ -274,7 +274,7 @@ const cloneThread = 0x10000
 // attempt to get out: libraries start them unasked.
 func (l *Log) clone(call string, flags uint64) {
 	switch {
-	case l.agent != nil && flags&newNamespaces != 0:
+	case l.agent != nil && MakesNamespace(flags):
 		l.act(KernelCall, aboutKernel, "%s of a namespace", call)
 	case l.agent == nil && flags&cloneThread == 0:
 		l.add(aboutProcess, "%s", call)
@@ -285,6 +285,9 @@ func (l *Log) clone(call string, flags uint64) {
 // processes, networks, IPC, names, control groups. Time is not among them: its
 // flag means a signal to clone.
 const newNamespaces = 0x10000000 | 0x20000 | 0x20000000 | 0x40000000 | 0x8000000 | 0x4000000 | 0x2000000
+
+// MakesNamespace reports whether flags of clone make a namespace.
+func MakesNamespace(flags uint64) bool { return flags&newNamespaces != 0 }
 
 func (l *Log) exec(file string) {
 	if l.agent == nil {

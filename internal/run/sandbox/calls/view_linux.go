@@ -11,7 +11,10 @@ import (
 
 // A view is the file system as one process of a sandbox sees it, looked at from
 // outside.
-type view struct{ pid int }
+type view struct {
+	pid   int
+	links *LinkCache // of its sandbox
+}
 
 // proc names what /proc shows of the process.
 func (v view) proc(name string) string { return fmt.Sprintf("/proc/%d/%s", v.pid, name) }
@@ -32,16 +35,33 @@ func (v view) base(descriptor int32) string {
 
 // resolve says which file the process means by a name.
 func (v view) resolve(descriptor int32, name string) string {
-	root, err := unix.Open(v.proc("root"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return path.Join(v.base(descriptor), name)
-	}
-	defer unix.Close(root)
 	base := ""
 	if !path.IsAbs(name) {
 		base = v.base(descriptor)
 	}
-	return Resolve(base, name, func(link string) string { return v.readlink(root, link) })
+	root := v.root()
+	defer unix.Close(root)
+	return Resolve(base, name, v.links.Read(func(link string) string { return v.readlink(root, link) }))
+}
+
+// root opens the process's root; -1 if it is gone.
+func (v view) root() int {
+	root, err := unix.Open(v.proc("root"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1
+	}
+	return root
+}
+
+// has reports whether the process's root has a file, whose name leads through no
+// links.
+func (v view) has(full string) bool {
+	root := v.root()
+	defer unix.Close(root)
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	fd, err := unix.Openat2(root, strings.TrimPrefix(full, "/"), &how)
+	unix.Close(fd)
+	return err == nil
 }
 
 // readlink reads a link below root, and nowhere else: the process may put

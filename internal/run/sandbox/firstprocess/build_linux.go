@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tallystick/internal/run/sandbox/calls"
+	"tallystick/internal/run/sandbox/identity"
 )
 
 // A Build tells the first process how to build a namespace sandbox around
@@ -28,10 +29,8 @@ type Build struct {
 type Mount struct {
 	From, At         string
 	Folder, Writable bool
+	Is               *identity.ID // what must be there; nil for whatever is
 }
-
-// hostDevices are the ones that an agent gets.
-var hostDevices = []string{"null", "zero", "full", "random", "urandom", "tty"}
 
 // build makes the file system and the network, and then gives up every right
 // to change them. It runs with all capabilities in fresh namespaces and none
@@ -75,55 +74,18 @@ func (b *Build) mountRoot() error {
 	return nil
 }
 
-// TmpInodes bounds how many files a file system in memory may hold.
-const TmpInodes = 100_000
-
 // mountKernel makes /tmp, /dev and /proc.
 func (b *Build) mountKernel() error {
-	// Names take memory too, and the size does not count them.
-	size := fmt.Sprintf("size=%d,nr_inodes=%d,mode=", b.TmpSize, TmpInodes)
-	for _, m := range []struct{ at, options string }{{"tmp", size + "1777"}, {"dev", "size=64k,nr_inodes=1000,mode=755"}} {
-		if err := unix.Mount("tmpfs", filepath.Join(b.Root, m.at), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, m.options); err != nil {
-			return fmt.Errorf("making /%s: %w", m.at, err)
-		}
+	if err := makeTmp(filepath.Join(b.Root, "tmp"), b.TmpSize); err != nil {
+		return err
 	}
-	dev := filepath.Join(b.Root, "dev")
-	for _, name := range hostDevices {
-		if _, err := os.Stat("/dev/" + name); err != nil {
-			continue
-		}
-		to := filepath.Join(dev, name)
-		if err := os.WriteFile(to, nil, 0o666); err != nil {
-			return fmt.Errorf("making /dev: %w", err)
-		}
-		if err := unix.Mount("/dev/"+name, to, "", unix.MS_BIND, ""); err != nil {
-			return fmt.Errorf("making /dev/%s: %w", name, err)
-		}
-	}
-	for name, to := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
-		if err := os.Symlink(to, filepath.Join(dev, name)); err != nil {
-			return fmt.Errorf("making /dev: %w", err)
-		}
-	}
-	// Terminals that it makes for itself; programs can do without.
-	pts := filepath.Join(dev, "pts")
-	if os.Mkdir(pts, 0o755) == nil &&
-		unix.Mount("devpts", pts, "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620") == nil {
-		os.Symlink("pts/ptmx", filepath.Join(dev, "ptmx"))
-	}
-	shm := filepath.Join(dev, "shm")
-	err := os.Mkdir(shm, 0o1777)
-	if err == nil {
-		err = unix.Mount("tmpfs", shm, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, size+"1777")
-	}
-	if err != nil {
-		return fmt.Errorf("making /dev/shm: %w", err)
+	if err := makeDev(filepath.Join(b.Root, "dev"), b.TmpSize); err != nil {
+		return err
 	}
 	// It shows the sandbox's own processes. In a container whose /proc has
 	// parts covered the kernel allows no new one; the agent then has none.
-	err = unix.Mount("proc", filepath.Join(b.Root, "proc"), "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RDONLY, "")
-	if err != nil && err != unix.EPERM {
-		return fmt.Errorf("making /proc: %w", err)
+	if err := makeProc(filepath.Join(b.Root, "proc")); err != nil && !errors.Is(err, unix.EPERM) {
+		return err
 	}
 	return nil
 }
@@ -141,6 +103,11 @@ func (b *Build) mountHost() error {
 		}
 		if err := unix.Mount(m.From, to, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 			return fmt.Errorf("binding %s at %s: %w", m.From, m.At, err)
+		}
+		if m.Is != nil {
+			if now, err := identity.Of(to); err != nil || !now.SamePlace(*m.Is) {
+				return fmt.Errorf("something else is mounted at %s than what was digested", m.At)
+			}
 		}
 		attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
 		if !m.Writable {

@@ -22,7 +22,6 @@ import (
 // its own inside the sandbox. The preloader has one, and every case.
 type Room struct {
 	TmpSize int64
-	Tmp     string // further options of /tmp and /dev/shm
 	// Policy is set where the host's kernel is not gVisor's: what the preloader
 	// is started under, and every fork of it.
 	Policy *calls.Policy `json:",omitempty"`
@@ -57,32 +56,43 @@ func (r *Room) furnish() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)
 	}
-	size := fmt.Sprintf("size=%d,mode=1777%s", r.TmpSize, r.Tmp)
-	for _, at := range []string{"/tmp", "/dev/shm"} {
-		if err := unix.Mount("tmpfs", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, size); err != nil {
-			return fmt.Errorf("making %s: %w", at, err)
-		}
-	}
-	if err := unix.Mount("tmpfs", calls.WorkDir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_RDONLY, "mode=555"); err != nil {
-		return fmt.Errorf("making %s: %w", calls.WorkDir, err)
-	}
 	var err error
 	if r.cases, err = unix.Open(CasesDir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		return fmt.Errorf("opening %s: %w", CasesDir, err)
 	}
-	// Covered, not unmounted: gVisor's file server of the root shows what is
-	// mounted below it all the same. Nobody in the room may uncover it.
-	if err := unix.Mount("tmpfs", CasesDir, "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, "size=4096,mode=555"); err != nil {
-		return fmt.Errorf("hiding other cases: %w", err)
+	for _, f := range []struct {
+		at   string
+		make func(at string) error
+	}{
+		{"/tmp", func(at string) error { return makeTmp(at, r.TmpSize) }},
+		{"/dev", func(at string) error { return makeDev(at, r.TmpSize) }},
+		{calls.WorkDir, makeEmpty}, // until there is a case
+		// Covered, not unmounted: gVisor's file server of the root shows what is
+		// mounted below it all the same. Nobody in the room may uncover it.
+		{CasesDir, makeEmpty},
+		{"/proc", makeProc},
+	} {
+		if err := f.make(f.at); err != nil {
+			return err
+		}
 	}
-	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RDONLY, ""); err != nil {
-		return fmt.Errorf("making /proc: %w", err)
+	if err := r.sealDev(); err != nil {
+		return fmt.Errorf("sealing /dev: %w", err)
 	}
 	// gVisor's is up by itself and knows no such call.
 	if err := raiseLoopback(); err != nil && !errors.Is(err, unix.ENOTTY) {
 		return err
 	}
 	return nil
+}
+
+// sealDev lets nobody make files in /dev. gVisor has no such call; there they are
+// the room's own all the same.
+func (r *Room) sealDev() error {
+	if r.Policy == nil {
+		return nil
+	}
+	return unix.MountSetattr(unix.AT_FDCWD, "/dev", 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID})
 }
 
 // openDoors opens the room's namespaces for the process that joins.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/store"
 )
 
 // The pinned upstream source of the Python that rubrics run on. Debian carries
@@ -49,6 +51,35 @@ var leftOutModules = []string{
 	"syslog", "resource", "nis", "spwd", "_crypt", "ossaudiodev", "fcntl", "termios", "grp", "pwd", "mmap", "select",
 }
 
+// builtDigests are the images that the recipe is known to give, with what it was
+// compiled with. An image is built if its digest is one of these, whatever it says
+// of itself. A change of the recipe makes new ones; a test notices.
+var builtDigests = map[string]string{
+	"blake3:58f274de7bccfd0fd435383bce2452c31a28368bfead58b46053796ed42773f7": "gcc 12.2.0 with musl 1.2.3, amd64 (Debian 12)",
+}
+
+// recipeDigest is SHA-256 of everything in this program that decides what the
+// recipe gives.
+func recipeDigest() string {
+	h := sha256.New()
+	for _, part := range []string{cpythonSHA256, string(cpythonMain), string(cpythonLib), compilerWrapper, strings.Join(leftOutModules, " "), strings.Join(configureFlags, " "), strings.Join(makeFlags, " ")} {
+		fmt.Fprintf(h, "%d\n%s", len(part), part)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// IsBuilt reports whether an image is what the pinned recipe gives.
+func IsBuilt(digest string) bool { return builtDigests[digest] != "" }
+
+// builtList names what the recipe gives, for a person.
+func builtList() string {
+	var out []string
+	for _, d := range slices.Sorted(maps.Keys(builtDigests)) {
+		out = append(out, d+" with "+builtDigests[d])
+	}
+	return strings.Join(out, ", ")
+}
+
 // A Recipe says how to make the pinned image.
 type Recipe struct {
 	Cache  string    // where images go, see [Cache]
@@ -58,8 +89,8 @@ type Recipe struct {
 
 // BuildCPython makes the pinned CPython image: a static binary and its
 // library, compiled from the pinned source with musl. It needs no root. The
-// same source with the same compiler and C library gives the same digest; the
-// image names all three.
+// same source with the same compiler and C library gives the same digest. If that
+// is one that this program knows, the image is [Built], else only [Compiled].
 func BuildCPython(ctx context.Context, b Recipe) (*Image, error) {
 	if b.Log == nil {
 		b.Log = io.Discard
@@ -77,11 +108,11 @@ func BuildCPython(ctx context.Context, b Recipe) (*Image, error) {
 	defer d.discard()
 	// The folder's name is in debugging information and messages of the
 	// compiler, so it is mapped away below.
-	work, err := os.MkdirTemp("", "tallystick-cpython-")
+	work, remove, err := store.TempDir("tally-cpython-")
 	if err != nil {
-		return nil, refusal.Newf(refusal.WriteFailed, "building the image: %w", err)
+		return nil, fmt.Errorf("building the image: %w", err)
 	}
-	defer os.RemoveAll(work)
+	defer remove()
 
 	source := b.Source
 	if source == "" {
@@ -108,7 +139,7 @@ func BuildCPython(ctx context.Context, b Recipe) (*Image, error) {
 		return nil, refusal.Newf(refusal.WriteFailed, "building the image: %w", err)
 	}
 	return d.finish(About{
-		Kind:    "built",
+		Kind:    Built,
 		Source:  fmt.Sprintf("CPython %s, sha256:%s, %s", cpythonVersion, cpythonSHA256, toolchain),
 		Pinned:  true,
 		Command: []string{"/bin/python3", "/lib/python"},
@@ -245,6 +276,14 @@ const compilerWrapper = `#!/bin/sh
 exec musl-gcc "$@"
 `
 
+// configureFlags and makeFlags are how it is compiled, TREE being the folder.
+// binascii is configured for the zlib that the host's glibc has.
+var (
+	configureFlags = []string{"./configure", "CC=cc", "OPT=-DNDEBUG -O2", "CFLAGS=-ffile-prefix-map=TREE=.", "LDFLAGS=-static", "LINKFORSHARED= ", "MODULE_BUILDTYPE=static",
+		"--prefix=/usr", "--disable-shared", "--without-ensurepip", "--disable-test-modules"}
+	makeFlags = []string{"python", "MODULE_BINASCII_CFLAGS=", "MODULE_BINASCII_LDFLAGS="}
+)
+
 // compile unpacks the source into tree and leaves python and library there.
 func (b Recipe) compile(ctx context.Context, source, tree string) error {
 	bin := filepath.Join(tree, "wrapper")
@@ -262,9 +301,10 @@ func (b Recipe) compile(ctx context.Context, source, tree string) error {
 		"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + tree,
 		"SOURCE_DATE_EPOCH=0", "LC_ALL=C", "TZ=UTC", "PYTHONHASHSEED=0",
 	}
-	configure := []string{"./configure", "CC=cc", "OPT=-DNDEBUG -O2", "CFLAGS=-ffile-prefix-map=" + tree + "=.",
-		"LDFLAGS=-static", "LINKFORSHARED= ", "MODULE_BUILDTYPE=static", "--prefix=/usr", "--disable-shared",
-		"--without-ensurepip", "--disable-test-modules"}
+	configure := slices.Clone(configureFlags)
+	for i, flag := range configure {
+		configure[i] = strings.ReplaceAll(flag, "TREE", tree)
+	}
 	for _, m := range leftOutModules {
 		configure = append(configure, "py_cv_module_"+m+"=n/a")
 	}
@@ -281,9 +321,7 @@ func (b Recipe) compile(ctx context.Context, source, tree string) error {
 		return err
 	}
 	fmt.Fprintln(b.Log, "compiling, which takes a few minutes")
-	// binascii is configured for the zlib that the host's glibc has.
-	if err := runTool(ctx, tree, env, "make", "-j"+strconv.Itoa(runtime.NumCPU()), "python",
-		"MODULE_BINASCII_CFLAGS=", "MODULE_BINASCII_LDFLAGS="); err != nil {
+	if err := runTool(ctx, tree, env, "make", append([]string{"-j" + strconv.Itoa(runtime.NumCPU())}, makeFlags...)...); err != nil {
 		return err
 	}
 	if err := runTool(ctx, tree, env, "strip", "python"); err != nil {

@@ -98,7 +98,7 @@ func SnapshotHost(cache, python string) (*Image, error) {
 		return nil, refusal.Newf(refusal.Failed, "precompiling the library of %s: %w", facts.Executable, err)
 	}
 	i, err := d.finish(About{
-		Kind:    "host",
+		Kind:    Host,
 		Source:  "this machine's Python " + strings.Join(strings.Fields(facts.Version), " "),
 		Pinned:  false,
 		Command: []string{facts.Executable, "-s", "-S", "-B"},

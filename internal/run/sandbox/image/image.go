@@ -1,5 +1,5 @@
-// Package image keeps the file systems that rubrics run on: a folder tree with
-// a Python in it, named by the digest of all its files.
+// Package image keeps the file systems that rubrics and agents run on: a folder tree,
+// for rubrics with a Python in it, named by the digest of all its files.
 //
 // [BuildCPython] compiles the pinned one from source, [ImportOCI] unpacks one
 // that somebody else built, and [SnapshotHost] copies this machine's Python,
@@ -9,9 +9,9 @@
 package image
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -21,11 +21,11 @@ import (
 	"sort"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/zeebo/blake3"
 
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/sandbox/identity"
 )
 
 // An Image is a folder tree with a Python in it, named by its digest.
@@ -37,50 +37,33 @@ type Image struct {
 	Dir    string // the folder that holds image.json and root
 	About  About
 
-	mu      sync.Mutex
-	seen    map[string]seenFile // by path, see Verify
-	resting []restingEntry      // the whole tree as last hashed; nil if part of it was too young
+	mu   sync.Mutex
+	tree *identity.Tree // as it was when it was last hashed and found right
 }
-
-// A seenFile is the line of a file that was hashed before, good as long as
-// the file is the same and was not changed since.
-type seenFile struct {
-	identity fileIdentity
-	hashed   time.Time
-	line     string
-}
-
-// A fileIdentity changes whenever a file's content may have: even one who can
-// set a file's times back cannot set its change time.
-type fileIdentity struct {
-	device, inode uint64
-	size          int64
-	modified      int64 // nanoseconds
-	changed       int64
-	mode          uint32
-}
-
-// A restingEntry is a file, folder or link of a tree that was hashed when it
-// had been left alone for a while. A folder's identity changes when a name in
-// it comes, goes or changes.
-type restingEntry struct {
-	dir, name string
-	identity  fileIdentity
-}
-
-// Settled is how long a file must have been left alone before it was hashed
-// for its identity to be trusted: within one tick of the file system's clock
-// a change would not show.
-const Settled = 2 * time.Second
 
 // About is image.json: what an image is and how its Python is started.
 type About struct {
-	Kind    string   `json:"kind"`    // built, oci or host
+	Kind    Kind     `json:"kind"`
 	Source  string   `json:"source"`  // what it was made from, with that thing's own digest
 	Pinned  bool     `json:"pinned"`  // false: made of whatever this machine has; never promotable
-	Command []string `json:"command"` // the interpreter and its flags; the rubric's path follows
+	Command []string `json:"command"` // the interpreter and its flags; the rubric's path follows. None: for agents only
 	Env     []string `json:"env"`     // the whole environment of the rubric
 }
+
+// A Kind says how an image was made.
+type Kind string
+
+// The kinds. The first one can be proved: the program knows the digests that its
+// recipe gives. The others are what the image says of itself.
+const (
+	Built    Kind = "built"    // of the pinned recipe, with one of the digests that it gives
+	Compiled Kind = "compiled" // of the same recipe, with a compiler that gives another digest
+	OCI      Kind = "oci"      // taken from an OCI layout by digest
+	Host     Kind = "host"     // a snapshot of a machine's own Python
+)
+
+// pinned reports whether an image of the kind is one that others can get too.
+func (k Kind) pinned() bool { return k == Built || k == OCI }
 
 // MountPoints are folders that every image has, empty: the sandbox puts the
 // rubric and its kernel's own file systems there.
@@ -88,19 +71,57 @@ var MountPoints = []string{"dev", "proc", "sys", "tmp", "rubric"}
 
 // Open loads an image and verifies it.
 func Open(dir string) (*Image, error) {
+	i, err := load(dir)
+	if err != nil {
+		return nil, err
+	}
+	return i, i.Verify()
+}
+
+// load reads what an image says of itself.
+func load(dir string) (*Image, error) {
+	// A link could be turned to another folder after it was verified.
+	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
+		return nil, refusal.Newf(refusal.Malformed, "image %s is a %s, expected a folder", dir, kindOfFile(info.Mode())).WithHint("put the image itself there, or make it again")
+	}
 	b, err := os.ReadFile(filepath.Join(dir, "image.json"))
 	if err != nil {
 		return nil, refusal.Newf(refusal.NotFound, "reading image: %w", err).
 			WithHint(`"tally sandbox image show" lists the images there are`)
 	}
 	i := &Image{Dir: dir, Digest: "blake3:" + filepath.Base(dir)}
-	if err := json.Unmarshal(b, &i.About); err != nil {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&i.About); err != nil {
 		return nil, refusal.Newf(refusal.Malformed, "%s: image.json: %w", dir, err).WithHint("the image was changed; remove its folder and make it again")
 	}
-	if len(i.About.Command) == 0 {
-		return nil, refusal.Newf(refusal.Malformed, "%s: image.json names no command", dir)
+	return i, nil
+}
+
+func kindOfFile(m fs.FileMode) string {
+	if m&fs.ModeSymlink != 0 {
+		return "link"
 	}
-	return i, i.Verify()
+	return "file"
+}
+
+// checkAbout refuses an image that says of itself what is not so. That an image is
+// built is not believed: its digest is compared with those that the recipe gives.
+func (i *Image) checkAbout() error {
+	a := &i.About
+	switch {
+	case len(a.Command) == 0 && a.Kind != OCI:
+		return refusal.Newf(refusal.Malformed, "%s: image.json names no command", i.Dir)
+	case !slices.Contains([]Kind{Built, Compiled, OCI, Host}, a.Kind):
+		return refusal.Newf(refusal.Malformed, "%s: image.json says that the image is %.40q, expected %s, %s, %s or %s", i.Dir, a.Kind, Built, Compiled, OCI, Host)
+	case a.Pinned != a.Kind.pinned():
+		return refusal.Newf(refusal.Malformed, "%s: image.json says pinned: %t of an image of the kind %s", i.Dir, a.Pinned, a.Kind).
+			WithHint("the image was changed; remove its folder and make it again")
+	case a.Kind == Built && !IsBuilt(i.Digest):
+		return refusal.Newf(refusal.PinMismatch, "image %s says that it is built, but the recipe of CPython %s in this program gives %s", i.Digest, cpythonVersion, builtList()).
+			WithHint(`the label was changed, or another version of this program made the image; remove %s and run "tally sandbox image build"`, i.Dir)
+	}
+	return nil
 }
 
 // Root is the folder that becomes / in the sandbox.
@@ -115,69 +136,46 @@ func (i *Image) Root() string { return filepath.Join(i.Dir, "root") }
 //	d <path>
 //
 // each ended by a newline. Target and path have backslash and newline escaped
-// as \\ and \n, space as \s. A file that was hashed before by this Image and
-// whose identity, change time included, is the same is not hashed again; and
-// when that is so for everything in the tree, neither is the listing.
+// as \\ and \n, space as \s. When everything in the tree is, by its identity,
+// what it was when this Image was last hashed, it is not hashed again.
 func (i *Image) Verify() error {
+	_, err := i.Hold()
+	return err
+}
+
+// Hold is Verify that returns what it looked at: who runs something in the image
+// asks afterwards whether that has [identity.Tree.Changed].
+func (i *Image) Hold() (*identity.Tree, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.rests() {
-		return nil
+	if i.tree != nil && i.tree.Changed() == "" {
+		return i.tree, nil
 	}
-	if i.seen == nil {
-		i.seen = map[string]seenFile{}
-	}
-	i.resting = restingEntries(i.Dir, time.Now())
-	got, err := treeDigest(i.Dir, i.seen)
+	i.tree = nil
+	tree, err := identity.Take(i.Dir, maxOCIFiles+len(MountPoints)+3)
 	if err != nil {
-		i.resting = nil
-		return refusal.Newf(refusal.Unreadable, "image %s: %w", i.Digest, err)
+		return nil, refusal.Newf(refusal.Unreadable, "image %s: %w", i.Digest, err)
+	}
+	got, err := treeDigest(i.Dir)
+	if err != nil {
+		return nil, refusal.Newf(refusal.Unreadable, "image %s: %w", i.Digest, err)
 	}
 	if got != i.Digest {
-		i.resting = nil
-		return refusal.Newf(refusal.DigestMismatch, "image %s: its files now have the digest %s", i.Digest, got).
+		return nil, refusal.Newf(refusal.DigestMismatch, "image %s: its files now have the digest %s", i.Digest, got).
 			WithHint("the image was changed; remove %s and make it again", i.Dir)
 	}
-	return nil
-}
-
-// rests reports whether everything in the tree is what it was when the tree
-// was last hashed and found right.
-func (i *Image) rests() bool {
-	return len(i.resting) > 0 && sameEntries(i.resting)
-}
-
-// restingEntries lists a tree before it is hashed, or returns nil if part of it
-// was changed just now: a change right after might not show.
-func restingEntries(dir string, now time.Time) []restingEntry {
-	var all []restingEntry
-	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := os.Lstat(p)
-		if err != nil {
-			return err
-		}
-		id, ok := identityOf(info)
-		if !ok || now.Sub(time.Unix(0, id.changed)) <= Settled {
-			return errYoung
-		}
-		all = append(all, restingEntry{dir: filepath.Dir(p), name: filepath.Base(p), identity: id})
-		return nil
-	})
-	if err != nil {
-		return nil
+	if err := i.checkAbout(); err != nil {
+		return nil, err
 	}
-	// Folder by folder, see sameEntries.
-	slices.SortStableFunc(all, func(a, b restingEntry) int { return strings.Compare(a.dir, b.dir) })
-	return all
+	if changed := tree.Changed(); changed != "" {
+		return nil, refusal.Newf(refusal.ShownChanged, "image %s: %s, while it was read", i.Digest, changed).WithHint("leave the image alone, and run this again")
+	}
+	i.tree = tree
+	return tree, nil
 }
 
-var errYoung = errors.New("changed a moment ago")
-
-// treeDigest hashes a tree. seen may be nil.
-func treeDigest(dir string, seen map[string]seenFile) (string, error) {
+// treeDigest hashes a tree.
+func treeDigest(dir string) (string, error) {
 	var lines []string
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || p == dir {
@@ -187,7 +185,7 @@ func treeDigest(dir string, seen map[string]seenFile) (string, error) {
 		if err != nil {
 			return err
 		}
-		line, err := treeLine(p, d, seen)
+		line, err := treeLine(p, d)
 		if err != nil {
 			return err
 		}
@@ -206,7 +204,7 @@ func treeDigest(dir string, seen map[string]seenFile) (string, error) {
 	return "blake3:" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
-func treeLine(p string, d fs.DirEntry, seen map[string]seenFile) (string, error) {
+func treeLine(p string, d fs.DirEntry) (string, error) {
 	switch {
 	case d.IsDir():
 		return "d", nil
@@ -216,20 +214,7 @@ func treeLine(p string, d fs.DirEntry, seen map[string]seenFile) (string, error)
 	case !d.Type().IsRegular():
 		return "", fmt.Errorf("%s: neither file, folder nor link", p)
 	}
-	info, err := d.Info()
-	if err != nil {
-		return "", err
-	}
-	now := time.Now()
-	id, known := identityOf(info)
-	if before, ok := seen[p]; known && ok && before.identity == id && before.hashed.Sub(time.Unix(0, id.changed)) > Settled {
-		return before.line, nil
-	}
-	line, err := fileLine(p)
-	if err == nil && known && seen != nil {
-		seen[p] = seenFile{identity: id, hashed: now, line: line}
-	}
-	return line, err
+	return fileLine(p)
 }
 
 func fileLine(p string) (string, error) {
@@ -241,6 +226,9 @@ func fileLine(p string) (string, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return "", err
+	}
+	if identity.OpenForWriting(f) {
+		return "", fmt.Errorf("%s: a program has it open for writing", p)
 	}
 	h := blake3.New()
 	n, err := io.Copy(h, f)
@@ -267,7 +255,8 @@ func Cache() (string, error) {
 	return filepath.Join(dir, "tallystick", "images"), nil
 }
 
-// List lists the images in a cache, unverified, by digest.
+// List lists the images in a cache by digest. They are not verified: what they say
+// of themselves may be wrong.
 func List(cache string) ([]*Image, error) {
 	entries, err := os.ReadDir(cache)
 	if err != nil && !os.IsNotExist(err) {
@@ -279,13 +268,9 @@ func List(cache string) ([]*Image, error) {
 			continue
 		}
 		dir := filepath.Join(cache, e.Name())
-		b, err := os.ReadFile(filepath.Join(dir, "image.json"))
+		i, err := load(dir)
 		if err != nil {
-			return nil, refusal.Newf(refusal.Unreadable, "reading image: %w", err)
-		}
-		i := &Image{Dir: dir, Digest: "blake3:" + e.Name()}
-		if err := json.Unmarshal(b, &i.About); err != nil {
-			return nil, refusal.Newf(refusal.Malformed, "%s: image.json: %w", dir, err).WithHint("the image was changed; remove its folder and make it again")
+			return nil, err
 		}
 		images = append(images, i)
 	}
@@ -342,14 +327,12 @@ func (d *draft) finish(about About) (*Image, error) {
 	if err := settleModes(d.dir); err != nil {
 		return nil, refusal.Newf(refusal.WriteFailed, "making image: %w", err)
 	}
-	b, err := json.MarshalIndent(about, "", "  ")
-	if err == nil {
-		err = os.WriteFile(filepath.Join(d.dir, "image.json"), append(b, '\n'), 0o644)
+	digest, err := d.digest(about)
+	if err == nil && about.Kind == Built && !IsBuilt(digest) {
+		// Another compiler, or another C library. Nobody else can compare it.
+		about.Kind, about.Pinned = Compiled, false
+		digest, err = d.digest(about)
 	}
-	if err != nil {
-		return nil, refusal.Newf(refusal.WriteFailed, "making image: %w", err)
-	}
-	digest, err := treeDigest(d.dir, nil)
 	if err != nil {
 		return nil, refusal.Newf(refusal.Unreadable, "making image: %w", err)
 	}
@@ -362,6 +345,18 @@ func (d *draft) finish(about About) (*Image, error) {
 		return nil, refusal.Newf(refusal.WriteFailed, "making image: %w", err)
 	}
 	return &Image{Digest: digest, Dir: final, About: about}, nil
+}
+
+// digest writes image.json and names the whole.
+func (d *draft) digest(about About) (string, error) {
+	b, err := json.MarshalIndent(about, "", "  ")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(d.dir, "image.json"), append(b, '\n'), 0o644)
+	}
+	if err != nil {
+		return "", err
+	}
+	return treeDigest(d.dir)
 }
 
 // settleModes makes everything readable for all, whatever the umask was: as

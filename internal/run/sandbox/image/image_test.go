@@ -9,13 +9,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/zeebo/blake3"
 
@@ -23,7 +23,9 @@ import (
 )
 
 // smallImage makes an image of a few files that nobody runs.
-func smallImage(t *testing.T) *Image {
+func smallImage(t *testing.T) *Image { return smallImageOf(t, About{Kind: Host}) }
+
+func smallImageOf(t *testing.T, about About) *Image {
 	t.Helper()
 	d, err := newDraft(filepath.Join(t.TempDir(), "images"))
 	if err != nil {
@@ -45,7 +47,7 @@ func smallImage(t *testing.T) *Image {
 	if err := os.Symlink("a.py", filepath.Join(d.root(), "lib/link.py")); err != nil {
 		t.Fatal(err)
 	}
-	i, err := d.finish(About{Kind: "test", Source: "nothing", Command: []string{"/bin/python3"}, Env: []string{}})
+	i, err := d.finish(About{Kind: about.Kind, Pinned: about.Pinned, Source: "nothing", Command: []string{"/bin/python3"}, Env: []string{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +59,7 @@ func smallImage(t *testing.T) *Image {
 // with another implementation of BLAKE3.
 func TestImageDigestNeverChanges(t *testing.T) {
 	const want = "blake3:5a74be7c92b50c2bd55ca6ce63f75333a49de56f447dcf3a36d2dc49b76153f5"
-	if i := smallImage(t); i.Digest != want {
+	if i := smallImageOf(t, About{Kind: "test"}); i.Digest != want {
 		t.Errorf("digest %s, want %s", i.Digest, want)
 	}
 }
@@ -73,10 +75,6 @@ func TestImageVerifySeesAChangeBehindOldTimes(t *testing.T) {
 	}
 	if err := i.Verify(); err != nil {
 		t.Fatal(err)
-	}
-	for p, s := range i.seen {
-		s.hashed = s.hashed.Add(time.Hour) // as if hashed long after the last change
-		i.seen[p] = s
 	}
 	if err := i.Verify(); err != nil {
 		t.Fatal(err)
@@ -140,12 +138,10 @@ func TestImageVerifyRefusesEveryChange(t *testing.T) {
 			if err := i.Verify(); err != nil {
 				t.Fatal(err)
 			}
-			// As if it had been left alone for an hour: then only identities are
-			// compared, and a change must show there.
-			if i.resting = restingEntries(i.Dir, time.Now().Add(time.Hour)); !i.rests() {
-				t.Fatal("an image that nobody touched is not taken to be the same")
+			// From now on only identities are compared, and a change must show there.
+			if changed := i.tree.Changed(); changed != "" {
+				t.Fatal("an image that nobody touched is not taken to be the same: ", changed)
 			}
-			time.Sleep(20 * time.Millisecond) // longer than a tick of the file system's clock
 			if err := c.change(t, i); err != nil {
 				t.Fatal(err)
 			}
@@ -339,7 +335,132 @@ func TestDocumentedImageDigest(t *testing.T) {
 	blocks := strings.Split(string(page), "```text\n")
 	listing, _, _ := strings.Cut(blocks[len(blocks)-1], "```")
 	sum := blake3.Sum256([]byte(listing))
-	if got := "blake3:" + hex.EncodeToString(sum[:]); got != smallImage(t).Digest {
-		t.Errorf("the page's listing has the digest %s, the image %s", got, smallImage(t).Digest)
+	if got := "blake3:" + hex.EncodeToString(sum[:]); got != smallImageOf(t, About{Kind: "test"}).Digest {
+		t.Errorf("the page's listing has the digest %s, the image %s", got, smallImageOf(t, About{Kind: "test"}).Digest)
+	}
+}
+
+// relabel edits image.json and gives the folder the name that its files now have,
+// as somebody does who wants the image to verify.
+func relabel(t *testing.T, i *Image, edit func(map[string]any)) string {
+	t.Helper()
+	p := filepath.Join(i.Dir, "image.json")
+	b, err := os.ReadFile(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := map[string]any{}
+	if err := json.Unmarshal(b, &about); err != nil {
+		t.Fatal(err)
+	}
+	edit(about)
+	if b, err = json.MarshalIndent(about, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(p, append(b, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	d, err := treeDigest(i.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(filepath.Dir(i.Dir), strings.TrimPrefix(d, "blake3:"))
+	if err := os.Rename(i.Dir, dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestARelabelledImageIsRefused: an image is built if the recipe gives its digest,
+// whatever it says of itself.
+func TestARelabelledImageIsRefused(t *testing.T) {
+	source := "CPython " + cpythonVersion + ", sha256:" + cpythonSHA256 + ", gcc 12.2.0 with musl, amd64"
+	for name, c := range map[string]struct {
+		edit func(map[string]any)
+		want refusal.Name
+	}{
+		"host as built":           {func(a map[string]any) { a["kind"], a["pinned"] = "built", true }, refusal.PinMismatch},
+		"and with its source":     {func(a map[string]any) { a["kind"], a["pinned"], a["source"] = "built", true, source }, refusal.PinMismatch},
+		"pinned, still host":      {func(a map[string]any) { a["pinned"] = true }, refusal.Malformed},
+		"built, still unpinned":   {func(a map[string]any) { a["kind"] = "built" }, refusal.Malformed},
+		"a kind that is not one":  {func(a map[string]any) { a["kind"], a["pinned"] = "Built", true }, refusal.Malformed},
+		"a member more":           {func(a map[string]any) { a["recipe"] = "pinned" }, refusal.Malformed},
+		"no command":              {func(a map[string]any) { a["command"] = []string{} }, refusal.Malformed},
+		"compiled, called pinned": {func(a map[string]any) { a["kind"], a["pinned"] = "compiled", true }, refusal.Malformed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := smallImage(t)
+			dir := relabel(t, i, c.edit)
+			if _, err := Open(dir); !refusal.Is(err, c.want) {
+				t.Errorf("opened: %v, want %s", err, c.want)
+			}
+			if _, err := Find(filepath.Dir(dir), "blake3:"+filepath.Base(dir)); !refusal.Is(err, c.want) {
+				t.Errorf("found: %v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+// TestABuildThatIsNotKnownIsNotBuilt: another compiler gives another image, which is
+// honest about it.
+func TestABuildThatIsNotKnownIsNotBuilt(t *testing.T) {
+	i := smallImageOf(t, About{Kind: Built, Pinned: true})
+	opened, err := Open(i.Dir)
+	if err != nil || opened.About.Kind != Compiled || opened.About.Pinned || opened.Digest != i.Digest {
+		t.Errorf("%v %+v", err, opened)
+	}
+}
+
+// TestALinkIsNotAnImage: it could lead elsewhere after it was verified.
+func TestALinkIsNotAnImage(t *testing.T) {
+	i := smallImage(t)
+	cache := t.TempDir()
+	if err := os.Symlink(i.Dir, filepath.Join(cache, filepath.Base(i.Dir))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Find(cache, i.Digest); !refusal.Is(err, refusal.Malformed) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestAnImageThatWasSwappedAndPutBackShows: after a run, though its files are right.
+func TestAnImageThatWasSwappedAndPutBackShows(t *testing.T) {
+	for name, swap := range map[string]func(i *Image) error{
+		"a file": func(i *Image) error {
+			p := filepath.Join(i.Root(), "lib/a.py")
+			return errors.Join(os.WriteFile(p, []byte("a = 9"), 0o644), os.WriteFile(p, []byte("a = 1"), 0o644))
+		},
+		"the folder": func(i *Image) error {
+			return errors.Join(os.Rename(i.Root(), i.Root()+".kept"), os.Mkdir(i.Root(), 0o755), os.Remove(i.Root()), os.Rename(i.Root()+".kept", i.Root()))
+		},
+		"by a hard link": func(i *Image) error {
+			p := filepath.Join(i.Root(), "lib/a.py")
+			other := filepath.Join(i.Dir, "..", "other")
+			return errors.Join(os.Link(p, other), os.WriteFile(other, []byte("a = 9"), 0o644), os.WriteFile(other, []byte("a = 1"), 0o644), os.Remove(other))
+		},
+	} {
+		i := smallImage(t)
+		held, err := i.Hold()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := swap(i); err != nil {
+			t.Fatal(err)
+		}
+		if err := i.Verify(); err != nil {
+			t.Errorf("%s: its files are right: %v", name, err)
+		}
+		if held.Changed() == "" {
+			t.Errorf("%s: the swap does not show", name)
+		}
+	}
+}
+
+// TestTheRecipeIsTheOneThatTheDigestsAreOf: whoever changes the recipe builds the image
+// with each compiler, and writes down what it gives.
+func TestTheRecipeIsTheOneThatTheDigestsAreOf(t *testing.T) {
+	const want = "fbb49d1a410f8a72f81570fcd5e21e0896f7b0115ab2ff308b74c7937c692e26"
+	if got := recipeDigest(); got != want {
+		t.Errorf("the recipe is %s, builtDigests are of %s: build the image again, and write its digest and the recipe's", got, want)
 	}
 }

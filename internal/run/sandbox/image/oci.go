@@ -3,6 +3,7 @@ package image
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
@@ -42,7 +43,7 @@ type ociDescriptor struct {
 // (sha256:<hex>) in an OCI layout folder, such as skopeo or crane write. Every
 // blob is checked against its digest while it is read. Devices, ownership and
 // set-user bits are dropped. python is the interpreter's path in the image;
-// empty means the first that is found.
+// empty means the first that is found, and none is for agents only.
 func ImportOCI(cache, layout, digest, python string) (*Image, error) {
 	root, err := os.OpenRoot(layout)
 	if err != nil {
@@ -70,17 +71,16 @@ func ImportOCI(cache, layout, digest, python string) (*Image, error) {
 			return nil, err
 		}
 	}
-	if python == "" {
-		if python = findPython(tree); python == "" {
-			return nil, refusal.Newf(refusal.NotFound, "%s has no python3 in its usual places", digest).
-				WithHint("name it with --python")
-		}
+	// An agent needs no Python in its image; a rubric does, and says so.
+	command := []string{}
+	if python = cmp.Or(python, findPython(tree)); python != "" {
+		command = []string{python, "-s", "-B"}
 	}
 	return d.finish(About{
-		Kind:    "oci",
+		Kind:    OCI,
 		Source:  digest,
 		Pinned:  true,
-		Command: []string{python, "-s", "-B"},
+		Command: command,
 		Env:     []string{"PYTHONHASHSEED=0"},
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +37,9 @@ func Asked() bool {
 // Main runs the gVisor command in os.Args and exits with its status.
 func Main() {
 	easeGarbage()
+	if slices.Contains(os.Args, new(sentrycmd.Boot).Name()) { // the kernel itself
+		guard()
+	}
 	cli.Run(nil, map[util.SubCommand]string{
 		new(cmd.Run):          "",
 		new(cmd.Exec):         "",

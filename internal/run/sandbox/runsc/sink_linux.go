@@ -2,6 +2,7 @@ package runsc
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -32,7 +33,15 @@ func init() {
 			}
 			agent, _ := config["agent"].(bool)
 			rooms, _ := config["rooms"].(bool)
-			return &sink{Sink: to, agent: agent, rooms: rooms}, nil
+			rules, err := json.Marshal(config["rules"])
+			if err != nil {
+				return nil, err
+			}
+			names, err := calls.ReadRules(rules)
+			if err != nil {
+				return nil, err
+			}
+			return &sink{Sink: to, agent: agent, rooms: rooms, names: names}, nil
 		},
 	})
 }
@@ -46,6 +55,8 @@ type sink struct {
 	seccheck.Sink
 	agent bool
 	rooms bool // several agents share the sandbox; tell in whose mount namespace a call is made
+	names *calls.Log
+	links calls.LinkCache
 }
 
 // Name is our own.
@@ -86,7 +97,7 @@ func (s *sink) room(ctx context.Context, data *pb.ContextData) {
 // open puts the file that is meant in place of its name.
 func (s *sink) open(ctx context.Context, m *pb.Open) {
 	if t := kernel.TaskFromContext(ctx); t != nil && s.agent && m.Pathname != "" {
-		m.Pathname = resolve(t, int32(m.Fd), m.Pathname)
+		m.Pathname = s.resolve(t, int32(m.Fd), m.Pathname)
 	}
 	m.Pathname, m.FdPath = valid(m.Pathname), valid(m.FdPath)
 }
@@ -97,7 +108,7 @@ func (s *sink) address(ctx context.Context, raw []byte) []byte {
 	if t == nil || !s.agent {
 		return raw
 	}
-	return calls.ResolveUnix(raw, func(name string) string { return resolve(t, unix.AT_FDCWD, name) })
+	return calls.ResolveUnix(raw, func(name string) string { return s.resolve(t, unix.AT_FDCWD, name) })
 }
 
 // RawSyscall tells a call that gVisor knows by numbers as one that it
@@ -105,7 +116,18 @@ func (s *sink) address(ctx context.Context, raw []byte) []byte {
 func (s *sink) RawSyscall(ctx context.Context, fields seccheck.FieldSet, m *pb.Syscall) error {
 	s.room(ctx, m.ContextData)
 	t := kernel.TaskFromContext(ctx)
-	if t == nil || !s.agent {
+	if t == nil {
+		return s.Sink.RawSyscall(ctx, fields, m)
+	}
+	for _, f := range calls.FilesOf(int(m.Sysno)) {
+		if err := s.named(t, fields, m, f); err != nil {
+			return err
+		}
+	}
+	if !s.agent || !calls.IsTold(int(m.Sysno)) {
+		if !calls.IsWatched(int(m.Sysno), s.agent) {
+			return nil
+		}
 		return s.Sink.RawSyscall(ctx, fields, m)
 	}
 	switch m.Sysno {
@@ -122,9 +144,36 @@ func (s *sink) RawSyscall(ctx context.Context, fields seccheck.FieldSet, m *pb.S
 			clone := &pb.Clone{ContextData: m.ContextData, Sysno: m.Sysno, Flags: binary.NativeEndian.Uint64(flags)}
 			return s.Sink.Syscall(t, fields, m.ContextData, pb.MessageType_MESSAGE_SYSCALL_CLONE, clone)
 		}
+	}
+	return nil
+}
+
+// named tells of a file that a call names, if it is hidden and not inside. All others
+// are most of what a program does, and nobody's business.
+func (s *sink) named(t *kernel.Task, fields seccheck.FieldSet, m *pb.Syscall, f calls.FileArg) error {
+	args := [...]uint64{m.Arg1, m.Arg2, m.Arg3, m.Arg4, m.Arg5, m.Arg6}
+	name, err := t.CopyInString(hostarch.Addr(args[f.Name]), unix.PathMax)
+	if err != nil || name == "" {
 		return nil
 	}
-	return s.Sink.RawSyscall(ctx, fields, m)
+	descriptor := int32(unix.AT_FDCWD)
+	if f.Descriptor >= 0 {
+		descriptor = int32(args[f.Descriptor])
+	}
+	full := s.resolve(t, descriptor, name)
+	if !s.names.Hides(full) || has(t, full) {
+		return nil
+	}
+	open := &pb.Open{ContextData: m.ContextData, Sysno: m.Sysno, Fd: unix.AT_FDCWD, Pathname: valid(full)}
+	return s.Sink.Syscall(t, fields, m.ContextData, pb.MessageType_MESSAGE_SYSCALL_OPEN, open)
+}
+
+// has reports whether the program's root has a file.
+func has(t *kernel.Task, full string) bool {
+	root := t.FSContext().RootDirectory()
+	defer root.DecRef(t)
+	_, err := t.Kernel().VFS().StatAt(t, t.Credentials(), &vfs.PathOperation{Root: root, Start: root, Path: fspath.Parse(full)}, &vfs.StatOptions{})
+	return err == nil
 }
 
 func (s *sink) openat2(t *kernel.Task, fields seccheck.FieldSet, m *pb.Syscall) error {
@@ -187,20 +236,20 @@ func read(t *kernel.Task, at uint64, n int) []byte {
 }
 
 // resolve says which file the program means by a name.
-func resolve(t *kernel.Task, descriptor int32, name string) string {
+func (s *sink) resolve(t *kernel.Task, descriptor int32, name string) string {
 	root := t.FSContext().RootDirectory()
 	defer root.DecRef(t)
 	base := ""
 	if !strings.HasPrefix(name, "/") {
 		base = folder(t, root, descriptor)
 	}
-	return calls.Resolve(base, name, func(link string) string {
+	return calls.Resolve(base, name, s.links.Read(func(link string) string {
 		target, err := t.Kernel().VFS().ReadlinkAt(t, t.Credentials(), &vfs.PathOperation{Root: root, Start: root, Path: fspath.Parse(link)})
 		if err != nil {
 			return ""
 		}
 		return target
-	})
+	}))
 }
 
 // folder is what names are relative to: the program's own folder, or the one

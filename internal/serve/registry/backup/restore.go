@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -50,7 +49,7 @@ type Restored struct {
 // its digest, the ledger by its seals and the signed tree head, every text by its
 // name, the database by the digest over its rows.
 func Restore(ctx context.Context, o RestoreOptions) (*Restored, error) {
-	in, err := os.Open(o.File)
+	in, err := store.Open(o.File)
 	if err != nil {
 		return nil, refusal.Newf(refusal.Unreadable, "reading %s: %w", o.File, refusal.WithoutPath(err))
 	}

@@ -20,6 +20,7 @@ import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/store"
 	"tallystick/internal/share/attest"
 	"tallystick/internal/share/setup"
 )
@@ -104,7 +105,7 @@ func hash(field, given, method string) (Hashed, error) {
 }
 
 func hashFile(path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := store.Open(path)
 	if err != nil {
 		return "", refusal.Newf(refusal.Unreadable, "%w", err)
 	}
@@ -174,7 +175,7 @@ const maxJSON = 256 << 20
 
 // hashJSON hashes what a JSON file says and not how it is spelled.
 func hashJSON(path, method string) (string, error) {
-	f, err := os.Open(path)
+	f, err := store.Open(path)
 	if err != nil {
 		return "", refusal.Newf(refusal.Unreadable, "%w", err)
 	}

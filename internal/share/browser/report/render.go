@@ -158,10 +158,13 @@ func (w *writer) summary(p *parts, d *Data) {
 	w.add(" of the class; ledger ")
 	w.cell(r.index, r.raw, "/origin", browser.AsText)
 	w.add(".</p>\n")
-	if signed(r.body.(*evidence.AttemptRegistered), d.Key) {
-		w.add("<p>The registration was signed by the ledger’s key. That people signed the bench is not in this file.</p>\n")
-	} else {
+	switch {
+	case !signed(r.body.(*evidence.AttemptRegistered), d.Key):
 		w.add(`<p class="note">Scratch: nobody vouches for the bench of this attempt.</p>`, "\n")
+	case d.Examples:
+		w.add(`<p class="note">Signed by example signers: they come with “tally init”, and their keys lie in the workspace, so nobody vouches for the bench of this attempt.</p>`, "\n")
+	default:
+		w.add("<p>The registration was signed by the ledger’s key. That people signed the bench is not in this file.</p>\n")
 	}
 	if p.finished == nil {
 		w.add(`<p class="note">The attempt has not finished, so there are no totals.</p>`, "\n")

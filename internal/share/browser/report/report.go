@@ -33,6 +33,7 @@ type Data struct {
 	Renderer string     `json:"renderer"` // what made the page: see [Renderer]
 	Key      string     `json:"key"`      // that sealed the ledger, which proves nothing by standing here
 	Attempt  string     `json:"attempt"`
+	Examples bool       `json:"examples,omitempty"` // the people who signed come with "tally init", as the exporter says
 	Entries  []Entry    `json:"entries"`
 	Cases    []Evidence `json:"cases"` // the evidence of records, in the order of the page
 }

@@ -57,9 +57,9 @@ var targets = []target{
 		Dir: "internal/record/evidence", Rules: "records.json", Method: "Validate",
 		Types: map[string]string{
 			"ledger.opened": "Opened", "promotion.recommendation.emitted": "Recommendation", "promotion.apply.blocked": "ApplyBlocked",
-			"registry.api_key": "RegistryAPIKey", "index": "CaseFiles", "entry": "-",
+			"registry.api_key": "RegistryAPIKey", "index": "CaseFiles", "issue": "RepositoryIssue", "entry": "-",
 		},
-		Exported: []string{"CaseFiles", "Score", "StopEarly"},
+		Exported: []string{"CaseFiles", "RepositoryIssue", "Score", "StopEarly"},
 		Held:     map[string]string{"digest.ID": "sha256", "digest.Content": "blake3", "Time": "time"},
 		Forms:    map[string]string{"origin": "CheckOrigin", "objective": "checkObjective"},
 	},

@@ -1,0 +1,7 @@
+package lab
+
+import "tallystick/internal/record/store"
+
+// Sweep removes what earlier processes of this user that were killed left in the folder
+// for temporary files.
+func Sweep() { store.SweepTemp() }
