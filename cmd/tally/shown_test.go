@@ -120,7 +120,7 @@ func TestAnAgentRunsFromAnImage(t *testing.T) {
 	}
 	cache := t.TempDir()
 	w.env = []string{"XDG_CACHE_HOME=" + cache}
-	host := w.importImage(t, "--host")
+	host := w.importImage(t, "--from-host")
 	images := filepath.Join(cache, "tallystick", "images")
 	python := strings.Fields(readJSON(t, filepath.Join(images, strings.TrimPrefix(host, "blake3:"), "image.json"), "command"))[0]
 	layout, manifest := ociLayout(t, filepath.Join(images, strings.TrimPrefix(host, "blake3:"), "root"))

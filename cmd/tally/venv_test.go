@@ -35,6 +35,8 @@ func TestVirtualEnvironments(t *testing.T) {
 		}
 	}
 	write(filepath.Join(libs[0], "installed.py"), "def answer(): return 'from the environment'\n", 0o644)
+	// As uv and poetry write it of the project itself, which is not shown.
+	write(filepath.Join(libs[0], "_project.pth"), filepath.Join(w.dir, "src")+"\n", 0o644)
 	// As pip writes it: the path of the host is in its first line.
 	write(filepath.Join(env, "bin", "tool"), "#!"+env+"/bin/python\nimport installed; print(installed.answer())\n", 0o755)
 	write(filepath.Join(repo, "agent.py"), "import installed, os, sys\nprint(installed.answer(), sys.prefix, os.path.exists('/agent/secret'))\n", 0o644)

@@ -63,6 +63,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(
 	env := newEnv(stdin, stdout, stderr, getenv)
 	env.beyond, env.args = beyond, args
 	lab.Sweep()
+	defer lab.Release()
 	return newProgram(env).main(args)
 }
 

@@ -45,12 +45,12 @@ func TestABlockCodeIsNotCorrectedAway(t *testing.T) {
 	})
 	l.must(err)
 	alice, bob := l.path(".tally/keys/example-alice"), l.path(".tally/keys/example-bob")
-	message, _ := l.refuses(refusal.BlockCodeStands, "review", "review", "correct", id+":"+cases[0], "--score", "1", "--reason", "r", "--key", alice, "--second-key", bob)
+	message, _ := l.refuses(refusal.BlockCodeStands, "review", "correct", id+":"+cases[0], "--score", "1", "--reason", "r", "--key", alice, "--second-key", bob)
 	if !strings.Contains(message, "block-severity failure leaked_secret") {
 		t.Error(message)
 	}
-	l.refuses(refusal.BlockCodeStands, "review", "review", "correct", id+":"+cases[0], "--score", "0.5", "--reason", "r", "--key", alice)
-	if message, _ = l.refuses(refusal.Usage, "review", "review", "correct", id+":"+cases[1], "--score", "1", "--reason", "r", "--key", alice); !strings.Contains(message, "has no score to correct") {
+	l.refuses(refusal.BlockCodeStands, "review", "correct", id+":"+cases[0], "--score", "0.5", "--reason", "r", "--key", alice)
+	if message, _ = l.refuses(refusal.Usage, "review", "correct", id+":"+cases[1], "--score", "1", "--reason", "r", "--key", alice); !strings.Contains(message, "has no score to correct") {
 		t.Error(message)
 	}
 

@@ -47,7 +47,7 @@ func TestTheTreeIsTheOneThatWasPromised(t *testing.T) {
 		{"scorecard", []string{"curve", "power"}},
 		{"review", []string{"correct"}},
 		{"bench", []string{"new", "add", "import", "mine", "digest", "sign", "verify", "fence", "pending", "accept", "list", "suites"}},
-		{"ledger", []string{"verify", "show", "export", "--format", "receipt", "append", "repair", "anchor", "cosigner"}},
+		{"ledger", []string{"verify", "show", "prove", "append", "repair", "anchor", "cosigner"}},
 		{"fleet", []string{"worker", "status"}},
 		{"registry", []string{"serve", "rebuild", "monitor", "judge", "key"}},
 		{"golden", []string{"check", "update"}},
@@ -60,7 +60,7 @@ func TestTheTreeIsTheOneThatWasPromised(t *testing.T) {
 			}
 		}
 	}
-	for _, old := range []string{"watch", "serve", "curve", "power", "correct", "export", "--format", "receipt", "submit", "witness", "witness-server", "anchor", "worker", "judge", "gaia"} {
+	for _, old := range []string{"watch", "serve", "curve", "power", "correct", "prove", "submit", "witness", "witness-server", "anchor", "worker", "judge", "gaia"} {
 		if subcommand(root, old) != nil {
 			t.Errorf("tally %s is an old name, and old names are not kept", old)
 		}

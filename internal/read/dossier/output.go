@@ -18,12 +18,9 @@ func ReadInput(path string, most int64) ([]byte, error) {
 	return store.ReadFile(store.OS{}, path, most)
 }
 
-// ReadHead reads the first bytes of a regular file; of anything else, nothing.
+// ReadHead reads the first bytes of a file that a person named.
 func ReadHead(path string, most int) ([]byte, error) {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return nil, err
-	}
-	f, err := os.Open(path)
+	f, err := store.Open(path)
 	if err != nil {
 		return nil, err
 	}

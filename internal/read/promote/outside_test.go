@@ -36,6 +36,7 @@ func TestGoldNeedsSomebodyOutside(t *testing.T) {
 		c.registration = lenient(bench.Silver)
 		k := newBook(t, c.verified(t))
 		honest(k)
+		k.relive("oscar", nil)
 		k.outside = tt.outside
 		rec := k.recommend()
 		if rec.RecommendedTier != string(tt.want) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -81,7 +80,11 @@ func EndpointAt(base string) (Endpoint, error) {
 
 // URL is where the endpoint is.
 func (e Endpoint) URL() string {
-	return e.Scheme + "://" + net.JoinHostPort(e.Host, strconv.Itoa(e.Port)) + e.Path
+	host := e.Host
+	if strings.Contains(host, ":") { // an address of IPv6
+		host = "[" + host + "]"
+	}
+	return e.Scheme + "://" + host + ":" + strconv.Itoa(e.Port) + e.Path
 }
 
 // SamePlace reports whether two endpoints are at the same URL, whatever was seen of

@@ -33,6 +33,9 @@ func CheckName(name string) error {
 	}
 	word := strings.ToLower(strings.TrimSpace(name))
 	_, notNumber := strconv.ParseFloat(word, 64)
+	if _, err := strconv.ParseInt(word, 0, 64); err == nil { // 0x1f, 0b1
+		notNumber = nil
+	}
 	switch {
 	case name == "" || word != strings.ToLower(name) || strings.Contains(name, "  "):
 		return refuse("it is empty, or has blanks where they cannot be seen")

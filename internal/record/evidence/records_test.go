@@ -50,7 +50,7 @@ func examples() map[Kind]Body {
 		AttemptFinishedKind: &AttemptFinished{SchemaVersion: 1, Attempt: "a", EventCount: 1, Outcomes: map[Outcome]int{Passed: 1}, CaseDigests: content,
 			RubricDigests: []digest.Content{content}, CassetteDigests: content, ImageDigests: []digest.Content{content}, MeanScore: ptr(0.5),
 			FailureModes: []string{"slow"}, RuntimeMS: 1, CostMicroUSD: 1},
-		AttemptNamedKind:      &AttemptNamed{Attempt: "a", Name: "prompt v9", Note: "n"},
+		AttemptNamedKind: &AttemptNamed{Attempt: "a", Name: "prompt v9", Note: "n"},
 		AttemptReproducedKind: &AttemptReproduced{Attempt: "a", Original: "b", Origin: "example.com/evals", Divergence: "case x", Operator: id, Signature: "s",
 			Registered: &id, Finished: &id, Results: &content},
 		ScoreAmendedKind: &ScoreAmended{Entry: 1, Score: score, Author: "alice", Reason: "r"},

@@ -6,32 +6,33 @@ import (
 	"math"
 	"regexp"
 	"strconv"
+	"sync"
 	"tallystick/internal/record/format"
 )
 
-var planReducePattern = regexp.MustCompile(`^(?:mode|max|all|at_least:[1-9][0-9]{0,8})$`)
+var planReducePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:mode|max|all|at_least:[1-9][0-9]{0,8})$`) })
 
-var endpointUseAddressesPattern = regexp.MustCompile(`^(?:[0-9a-f:.]+)$`)
+var endpointUseAddressesPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:[0-9a-f:.]+)$`) })
 
-var endpointAddressPattern = regexp.MustCompile(`^(?:[0-9a-f:.]+)$`)
+var endpointAddressPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:[0-9a-f:.]+)$`) })
 
-var endpointChainPattern = regexp.MustCompile(`^(?:plain|sha256:[0-9a-f]{64})$`)
+var endpointChainPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:plain|sha256:[0-9a-f]{64})$`) })
 
-var endpointHostPattern = regexp.MustCompile(`^(?:[a-z0-9._:-]+)$`)
+var endpointHostPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:[a-z0-9._:-]+)$`) })
 
-var endpointLeafPattern = regexp.MustCompile(`^(?:plain|sha256:[0-9a-f]{64})$`)
+var endpointLeafPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:plain|sha256:[0-9a-f]{64})$`) })
 
-var endpointPathPattern = regexp.MustCompile(`^(?:/[!-~]*)$`)
+var endpointPathPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:/[!-~]*)$`) })
 
-var endpointProxyPattern = regexp.MustCompile(`^(?:[a-z0-9._:[\]-]+)$`)
+var endpointProxyPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:[a-z0-9._:[\]-]+)$`) })
 
-var endpointRootsPattern = regexp.MustCompile(`^(?:shipped|sha256:[0-9a-f]{64})$`)
+var endpointRootsPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:shipped|sha256:[0-9a-f]{64})$`) })
 
-var integrityEventBoundaryPattern = regexp.MustCompile(`^(?:TB-[1-8])$`)
+var integrityEventBoundaryPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:TB-[1-8])$`) })
 
-var repositoryIssueCommitPattern = regexp.MustCompile(`^(?:[0-9a-f]{40}|[0-9a-f]{64})$`)
+var repositoryIssueCommitPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:[0-9a-f]{40}|[0-9a-f]{64})$`) })
 
-var repositoryIssueParentPattern = regexp.MustCompile(`^(?:[0-9a-f]{40}|[0-9a-f]{64})$`)
+var repositoryIssueParentPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:[0-9a-f]{40}|[0-9a-f]{64})$`) })
 
 // Validate says which rule of anchor.published is broken, or nil.
 func (a *AnchorPublished) Validate() error {
@@ -213,7 +214,7 @@ func (p *Plan) validate() error {
 	switch {
 	case p.Recording != "" && p.Recording != "heads" && p.Recording != "bodies":
 		return broken("recording", "is %.80q, expected heads or bodies", p.Recording)
-	case p.Reduce != "" && !planReducePattern.MatchString(string(p.Reduce)):
+	case p.Reduce != "" && !planReducePattern().MatchString(string(p.Reduce)):
 		return broken("reduce", "is %.80q, expected mode|max|all|at_least:[1-9][0-9]{0,8}", string(p.Reduce))
 	case p.Repeat < 1:
 		return broken("repeat", "is %d, expected at least 1", p.Repeat)
@@ -712,7 +713,7 @@ func (u *EndpointUse) validate() error {
 		switch {
 		case len(item) < 2 || len(item) > 45:
 			return broken("addresses."+strconv.Itoa(at), "has %d bytes, expected 2 to 45", len(item))
-		case !endpointUseAddressesPattern.MatchString(item):
+		case !endpointUseAddressesPattern().MatchString(item):
 			return broken("addresses."+strconv.Itoa(at), "is %.80q, expected [0-9a-f:.]+", item)
 		case seenAddresses[item]:
 			return broken("addresses."+strconv.Itoa(at), "is listed twice: %.80q", item)
@@ -750,29 +751,29 @@ func (e *Endpoint) validate() error {
 	switch {
 	case len(e.Address) > 45:
 		return broken("address", "has %d bytes, expected at most 45", len(e.Address))
-	case e.Address != "" && !endpointAddressPattern.MatchString(e.Address):
+	case e.Address != "" && !endpointAddressPattern().MatchString(e.Address):
 		return broken("address", "is %.80q, expected [0-9a-f:.]+", e.Address)
-	case !endpointChainPattern.MatchString(e.Chain):
+	case !endpointChainPattern().MatchString(e.Chain):
 		return broken("chain", "is %.80q, expected plain|sha256:[0-9a-f]{64}", e.Chain)
 	case e.Host == "":
 		return broken("host", "is empty")
 	case len(e.Host) > 253:
 		return broken("host", "has %d bytes, expected at most 253", len(e.Host))
-	case !endpointHostPattern.MatchString(e.Host):
+	case !endpointHostPattern().MatchString(e.Host):
 		return broken("host", "is %.80q, expected [a-z0-9._:-]+", e.Host)
-	case !endpointLeafPattern.MatchString(e.Leaf):
+	case !endpointLeafPattern().MatchString(e.Leaf):
 		return broken("leaf", "is %.80q, expected plain|sha256:[0-9a-f]{64}", e.Leaf)
 	case len(e.Path) > 1000:
 		return broken("path", "has %d bytes, expected at most 1000", len(e.Path))
-	case e.Path != "" && !endpointPathPattern.MatchString(e.Path):
+	case e.Path != "" && !endpointPathPattern().MatchString(e.Path):
 		return broken("path", "is %.80q, expected /[!-~]*", e.Path)
 	case e.Port < 1 || e.Port > 65535:
 		return broken("port", "is %d, expected 1 to 65535", e.Port)
 	case len(e.Proxy) > 260:
 		return broken("proxy", "has %d bytes, expected at most 260", len(e.Proxy))
-	case e.Proxy != "" && !endpointProxyPattern.MatchString(e.Proxy):
+	case e.Proxy != "" && !endpointProxyPattern().MatchString(e.Proxy):
 		return broken("proxy", "is %.80q, expected [a-z0-9._:[\\]-]+", e.Proxy)
-	case e.Roots != "" && !endpointRootsPattern.MatchString(e.Roots):
+	case e.Roots != "" && !endpointRootsPattern().MatchString(e.Roots):
 		return broken("roots", "is %.80q, expected shipped|sha256:[0-9a-f]{64}", e.Roots)
 	case e.Scheme != "https" && e.Scheme != "http":
 		return broken("scheme", "is %.80q, expected https or http", e.Scheme)
@@ -821,7 +822,7 @@ func (c *CredentialRevoked) Validate() error {
 // Validate says which rule of integrity.event is broken, or nil.
 func (i *IntegrityEvent) Validate() error {
 	switch {
-	case i.Boundary != "" && !integrityEventBoundaryPattern.MatchString(i.Boundary):
+	case i.Boundary != "" && !integrityEventBoundaryPattern().MatchString(i.Boundary):
 		return broken("boundary", "is %.80q, expected TB-[1-8]", i.Boundary)
 	case i.Detail == "":
 		return broken("detail", "is empty")
@@ -1328,7 +1329,7 @@ func (r *RepositoryIssue) Validate() error {
 		}
 	}
 	switch {
-	case !repositoryIssueCommitPattern.MatchString(r.Commit):
+	case !repositoryIssueCommitPattern().MatchString(r.Commit):
 		return broken("commit", "is %.80q, expected [0-9a-f]{40}|[0-9a-f]{64}", r.Commit)
 	case r.Fixed < 0:
 		return broken("fixed", "is %d, expected at least 0", r.Fixed)
@@ -1336,7 +1337,7 @@ func (r *RepositoryIssue) Validate() error {
 		return broken("name", "is empty")
 	case len(r.Name) > 1000:
 		return broken("name", "has %d bytes, expected at most 1000", len(r.Name))
-	case !repositoryIssueParentPattern.MatchString(r.Parent):
+	case !repositoryIssueParentPattern().MatchString(r.Parent):
 		return broken("parent", "is %.80q, expected [0-9a-f]{40}|[0-9a-f]{64}", r.Parent)
 	case r.Runner == "":
 		return broken("runner", "is empty")

@@ -141,8 +141,10 @@ const (
 	LevelNotMet        Name = "LevelNotMet"
 	NotSubmittable     Name = "NotSubmittable"
 	AuditNotClean      Name = "AuditNotClean"
+)
 
-	// An offline run would have had to ask a model something new.
+// An offline run would have had to ask a model something new (exit 5).
+const (
 	NotAnswered Name = "NotAnswered"
 )
 

@@ -98,6 +98,21 @@ func isAt(f *os.File, path string) bool {
 	return err == nil && os.SameFile(there, open)
 }
 
+// ReleaseTemp gives the names of this process back: at its end, when it has removed its
+// folders. A name whose folder is still there stays, so that a sweep finds it.
+func ReleaseTemp() {
+	temporary.mu.Lock()
+	defer temporary.mu.Unlock()
+	for dir, own := range temporary.held {
+		if left, err := filepath.Glob(filepath.Join(dir, tempPrefix+"*-"+own.name+"-*")); err != nil || len(left) > 0 {
+			continue
+		}
+		_ = os.Remove(filepath.Join(dir, ownerPrefix+own.name))
+		_ = own.lock.Close()
+		delete(temporary.held, dir)
+	}
+}
+
 // SweepTemp removes temporary folders of this user whose owner is gone: a process that
 // was killed leaves them. Those of other users and of processes that live are left alone,
 // and no link is followed. What cannot be removed now is left for the next time.

@@ -3,7 +3,6 @@ package agent
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/store"
 	"tallystick/internal/run/sandbox"
 	"tallystick/internal/run/sandbox/identity"
 	"tallystick/internal/run/sandbox/image"
@@ -110,7 +110,7 @@ func (s *Shown) showHost() error {
 		if err != nil {
 			return nil, refusal.Newf(refusal.Unreadable, "looking at this machine's programs: %w", err)
 		}
-		release, _ := os.ReadFile("/etc/os-release") // a machine may have none
+		release, _ := store.ReadFile(store.OS{}, "/etc/os-release", 1<<20) // a machine may have none
 		one.digest = digest.ContentOf(append(release, strings.Join(h.Lines(), "\n")...))
 		return h, nil
 	}

@@ -7,17 +7,18 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"sync"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/plain"
 )
 
-var anchorPinsEveryPattern = regexp.MustCompile(`^(?:none|[1-9][0-9]{0,3}h|[1-9][0-9]{0,2}d)$`)
+var anchorPinsEveryPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:none|[1-9][0-9]{0,3}h|[1-9][0-9]{0,2}d)$`) })
 
-var modelEndpointHostPattern = regexp.MustCompile(`^(?:[a-z0-9._:-]+)$`)
+var modelEndpointHostPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:[a-z0-9._:-]+)$`) })
 
-var modelEndpointPathPattern = regexp.MustCompile(`^(?:/[!-~]*)$`)
+var modelEndpointPathPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:/[!-~]*)$`) })
 
-var modelEndpointProxyPattern = regexp.MustCompile(`^(?:[a-z0-9._:[\]-]+)$`)
+var modelEndpointProxyPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:[a-z0-9._:[\]-]+)$`) })
 
 // validate says which rule of case is broken, or nil.
 func (c *Case) validate() error {
@@ -260,7 +261,7 @@ func (p *Pins) validate() error {
 
 func (a *AnchorPins) validate() error {
 	switch {
-	case a.Every != "" && !anchorPinsEveryPattern.MatchString(a.Every):
+	case a.Every != "" && !anchorPinsEveryPattern().MatchString(a.Every):
 		return broken("every", "found %.80q, expected none|[1-9][0-9]{0,3}h|[1-9][0-9]{0,2}d", a.Every)
 	case len(a.Remotes) > 20:
 		return broken("remotes", "has %d elements, expected at most 20", len(a.Remotes))
@@ -603,17 +604,17 @@ func (m *ModelEndpoint) validate() error {
 		return broken("host", "is empty")
 	case len(m.Host) > 253:
 		return broken("host", "has %d bytes, expected at most 253", len(m.Host))
-	case !modelEndpointHostPattern.MatchString(m.Host):
+	case !modelEndpointHostPattern().MatchString(m.Host):
 		return broken("host", "found %.80q, expected [a-z0-9._:-]+", m.Host)
 	case len(m.Path) > 1000:
 		return broken("path", "has %d bytes, expected at most 1000", len(m.Path))
-	case m.Path != "" && !modelEndpointPathPattern.MatchString(m.Path):
+	case m.Path != "" && !modelEndpointPathPattern().MatchString(m.Path):
 		return broken("path", "found %.80q, expected /[!-~]*", m.Path)
 	case m.Port < 1 || m.Port > 65535:
 		return broken("port", "found %d, expected 1 to 65535", m.Port)
 	case len(m.Proxy) > 260:
 		return broken("proxy", "has %d bytes, expected at most 260", len(m.Proxy))
-	case m.Proxy != "" && !modelEndpointProxyPattern.MatchString(m.Proxy):
+	case m.Proxy != "" && !modelEndpointProxyPattern().MatchString(m.Proxy):
 		return broken("proxy", "found %.80q, expected [a-z0-9._:[\\]-]+", m.Proxy)
 	case m.Scheme != "https" && m.Scheme != "http":
 		return broken("scheme", "found %.80q, expected https or http", m.Scheme)

@@ -89,7 +89,7 @@ func validDocuments(t *testing.T) map[string][][]byte {
 		return seal.CosignatureVKey(public, name)
 	}
 	add("pins", "version: 1\nclasses: [a, b]\nimages: {cpython: \"blake3:"+strings.Repeat("1", 64)+"\"}\nimage_kinds: {cpython: built}\nquorum: 1\nwitnesses: ["+witness("alice")+", "+witness("bob")+
-		"]\norigins: [{origin: example.com/evals, first_entry: \"blake3:"+strings.Repeat("2", 64)+"\"}, {origin: example.com/other}]\nanchors: {every: 24h, remotes: [\"https://git.example.com/evals.git\"]}\n")
+		"]\norigins: [{origin: example.com/evals, first_entry: \"blake3:"+strings.Repeat("2", 64)+"\"}, {origin: example.com/other}]\nanchors: {every: \"24h\", remotes: [\"https://git.example.com/evals.git\"]}\n")
 	return out
 }
 

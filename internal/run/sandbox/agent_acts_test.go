@@ -214,6 +214,9 @@ act(lambda: subprocess.run(["true"]))
 act(lambda: open(given["shown"] + "/own").read())
 for name in ["package.json", "node_modules/x/package.json", "pyvenv.cfg"]:
     act(lambda: open(os.path.dirname(given["shown"]) + "/" + name))
+for name in ["python311.zip", "python314t.zip", "python3.9/os.py", "python3.11/os.pyc", "python3.11/lib-dynload"]:
+    act(lambda: os.stat(os.path.dirname(given["shown"]) + "/lib/" + name))
+    act(lambda: os.stat(given["workspace"] + "/lib64/" + name))
 act(lambda: os.listdir(os.path.dirname(given["shown"])))
 import threading
 t = threading.Thread(target=lambda: None); t.start(); t.join()

@@ -58,11 +58,11 @@ const envIsOutput = "*Env is output and nothing else: a method on it can be call
 
 // cliExceptions are what single files may do all the same, and why.
 var cliExceptions = map[string]string{
-	"judge.go imports judge":           "it prints the verdicts that judge lists",
-	"mcp_stdio.go imports gateway":     "the whole command is one call of gateway, and knows no workspace",
-	"record.go imports provider":       "it prints money and the name of the settings as provider has them",
-	"anchor_watch.go imports cosign":   "a watcher knows no workspace",
-	"cosigner.go imports cosign": "a witness is a server of cosign's and knows no workspace",
+	"judge.go imports judge":         "it prints the verdicts that judge lists",
+	"mcp_stdio.go imports gateway":   "the whole command is one call of gateway, and knows no workspace",
+	"record.go imports provider":     "it prints money and the name of the settings as provider has them",
+	"anchor_watch.go imports cosign": "a watcher knows no workspace",
+	"cosigner.go imports cosign":     "a witness is a server of cosign's and knows no workspace",
 }
 
 // An overreach is something that a file of cli does and may not.

@@ -103,15 +103,41 @@ var secretFiles = []string{"/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/
 var lookups = []string{"package.json", "node_modules", "tsconfig.json", "jsconfig.json", "pyvenv.cfg", "pyproject.toml", "setup.cfg", "setup.py", "tox.ini",
 	"pytest.ini", "conftest.py", "__init__.py", "go.mod", "go.work", "Cargo.toml", ".git", ".gitignore", ".editorconfig"}
 
+// beforeLandmark finds the folder in which a name is where Python's own library
+// would be: lib/python311.zip, or os.py and lib-dynload of lib/python3.11. Python
+// begins by asking for them in every folder above its program, up to the root.
+func beforeLandmark(full string) (dir string, ok bool) {
+	for _, lib := range []string{"/lib/python3", "/lib64/python3"} {
+		i := strings.LastIndex(full, lib)
+		if i < 0 {
+			continue
+		}
+		for _, end := range []string{".zip", "/os.py", "/os.pyc", "/lib-dynload"} {
+			version, ok := strings.CutSuffix(full[i+len(lib):], end)
+			if end != ".zip" {
+				version = strings.TrimPrefix(version, ".")
+			}
+			version = strings.TrimSuffix(version, "t") // without the global lock
+			if ok && version != "" && strings.Trim(version, "0123456789") == "" {
+				return full[:i], true
+			}
+		}
+	}
+	return "", false
+}
+
 // looksUp reports whether a name is what a program looks for in the folders
 // above one that it was given: such a folder itself, or in it a file with one
-// of the names of [lookups].
+// of the names of [lookups], or the library of Python.
 func (r *agentRules) looksUp(full string) bool {
 	above := func(dir string) bool {
 		return slices.ContainsFunc(r.shown, func(shown string) bool { return strings.HasPrefix(shown, dir+"/") })
 	}
 	if above(full) {
 		return true
+	}
+	if dir, ok := beforeLandmark(full); ok {
+		return above(dir)
 	}
 	dir, name := path.Split(full)
 	if i := strings.Index(full, "/node_modules/"); i >= 0 {

@@ -27,10 +27,10 @@ func (w *writer) text(b *body, s *rules.Shape, t ast.Expr, e string, at place) {
 	if f, ok := w.Forms[s.Pattern]; ok {
 		b.addCall(f+"("+text+")", at)
 	} else if s.Pattern != "" {
-		w.imports["regexp"] = true
+		w.imports["regexp"], w.imports["sync"] = true, true
 		name := at.word + "Pattern"
-		w.patterns = append(w.patterns, fmt.Sprintf("var %s = regexp.MustCompile(`^(?:%s)$`)", name, s.Pattern))
-		b.add("!"+name+".MatchString("+text+")", at.broken("is %.80q, expected "+strings.ReplaceAll(s.Pattern, "%", "%%"), text))
+		w.patterns = append(w.patterns, fmt.Sprintf("var %s = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:%s)$`) })", name, s.Pattern))
+		b.add("!"+name+"().MatchString("+text+")", at.broken("is %.80q, expected "+strings.ReplaceAll(s.Pattern, "%", "%%"), text))
 	}
 	for _, form := range s.Like {
 		f, ok := w.Forms[form]
