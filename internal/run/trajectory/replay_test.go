@@ -50,7 +50,7 @@ func TestReplayRebuildsTheStateAtEachTurn(t *testing.T) {
 	if _, ok := s.Recall(Working, "user.name"); ok {
 		t.Error("the tiers are mixed up")
 	}
-	if len(s.Violations) != 1 || len(s.Unpermitted) != 0 {
+	if len(s.Violations) != 2 || s.Violations[0].Unprevented || !s.Violations[1].Unprevented || len(s.Unpermitted) != 0 {
 		t.Errorf("violations %+v, unpermitted %+v", s.Violations, s.Unpermitted)
 	}
 	if len(s.Pending) != 1 || s.Pending[0].Call != "c6" {

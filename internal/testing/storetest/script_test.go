@@ -387,7 +387,7 @@ func TestThrowAwayJobsShareOneLedger(t *testing.T) {
 	a, _ := twoDesks(t)
 	key := filepath.Join(a.dir, ".tally", "keys", "operator")
 	repo := filepath.Join(t.TempDir(), "repo")
-	a.run("bench", "new", "quick", "--dataset", "--scratch")
+	a.run("bench", "new", "quick", "--light", "--scratch")
 	if err := copyClone(a.dir, repo); err != nil {
 		t.Fatal(err)
 	}

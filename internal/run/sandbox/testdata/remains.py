@@ -254,7 +254,7 @@ def facts(path, is_folder):
     s = os.lstat(path)
     yield "mode", [oct(s.st_mode), s.st_uid, s.st_gid]
     yield "attributes", sorted(quiet(lambda: os.listxattr(path, follow_symlinks=False)) or [])
-    if not path.startswith("/proc/"):
+    if path != "/proc" and not path.startswith("/proc/"):  # whose names are those of processes
         yield "times", s.st_mtime_ns
         yield "names", s.st_nlink
     if stat.S_ISLNK(s.st_mode):
