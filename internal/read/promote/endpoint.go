@@ -156,10 +156,17 @@ func (r *review) liveScore(a *history.Attempt, c *history.Case, s sample, record
 		c.Cached != nil && c.Cached.Replies > 0 || r.workerProblem(c) != "" || r.isolationProblem(c.Context) != "" {
 		return 0
 	}
+	named := false
 	for _, t := range recordings {
-		if t.Index > a.Index && t.Index < c.Index && (t.Provenance != "recorded" || r.recordingProblem(t) != "") {
+		if t.Index < a.Index || t.Index > c.Index {
+			continue
+		}
+		if named = true; t.Provenance != "recorded" || r.recordingProblem(t) != "" {
 			return 0
 		}
+	}
+	if !named { // no entry says which servers answered
+		return 0
 	}
 	return score
 }

@@ -126,6 +126,7 @@ func TestGoldNeedsALiveReproduction(t *testing.T) {
 		{"its own runner did", func(k *book) { k.relive("olga", nil) }, bench.Silver, "by a runner of the attempts under review"},
 		{"another server answered", func(k *book) { k.relive("oscar", nil, fakeServer) }, bench.Silver, "lower_bound_95=0.000"},
 		{"another server answered too", func(k *book) { k.relive("oscar", nil, modelServer, fakeServer) }, bench.Silver, "lower_bound_95=0.000"},
+		{"nothing says who answered", func(k *book) { k.relive("oscar", func(r *run) { r.from = nil }) }, bench.Silver, "lower_bound_95=0.000"},
 		{"it failed", func(k *book) {
 			k.relive("oscar", func(r *run) { r.score = func(_ int, s *evidence.CaseScored) { fails(s) } })
 		}, bench.Silver, "lower_bound_95=0.000 < threshold[gold]"},
