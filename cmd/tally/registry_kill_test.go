@@ -161,6 +161,11 @@ func (p *proposers) run(r *killedRegistry, round int, after time.Duration) {
 func (p *proposers) propose(r *killedRegistry, key string) bool {
 	var made struct{ ProposalID, Status string }
 	status, err := r.post("/api/knowledge/eval/propose", key, evaluation(key), &made)
+	// One that was sent before a kill may be found before it is decided: ask again.
+	for tries := 0; err == nil && status == http.StatusOK && made.Status == "pending" && tries < 100; tries++ {
+		time.Sleep(20 * time.Millisecond)
+		status, err = r.post("/api/knowledge/eval/propose", key, evaluation(key), &made)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {

@@ -87,9 +87,7 @@ func Correct(ctx context.Context, c *dossier.Corpus, o CorrectOptions) (*Correct
 
 // caseNamed finds the case that ATTEMPT:CASE names.
 func caseNamed(h *history.History, o CorrectOptions) (*history.Attempt, *history.Case, error) {
-	var known []string
 	for _, a := range h.Attempts {
-		known = append(known, a.ID)
 		id, ok := strings.CutPrefix(o.Case, a.ID+":")
 		if !ok {
 			continue

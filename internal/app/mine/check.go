@@ -24,7 +24,7 @@ import (
 
 // checkVersion changes when a check means something else, so that what an earlier
 // program found out is not taken for it.
-const checkVersion = 2
+const checkVersion = 3
 
 // A checked is what running the tests of a task both ways has shown. It is kept, so
 // that a command which was stopped goes on where it was.
@@ -231,8 +231,12 @@ func named(l Language, before, after map[string]harness.TestAction) *checked {
 			out.FailToPass = append(out.FailToPass, name)
 		}
 	}
-	if len(out.FailToPass) == 0 {
+	switch {
+	case len(out.FailToPass) == 0:
 		out.Dropped = "no single test fails on the parent and passes with the change"
+	case !slices.Contains(slices.Collect(maps.Values(before)), harness.TestFailed):
+		// The tests did not even begin: that is not a test which was seen to fail.
+		out.Dropped = "no test is reported to fail on the parent"
 	}
 	return out
 }

@@ -115,4 +115,7 @@ func TestNamedTestsAreThoseThatTheChangeKeeps(t *testing.T) {
 	if named(Go, before, before).Dropped == "" {
 		t.Error("a change after which nothing more passes is a task")
 	}
+	if named(Go, map[string]harness.TestAction{}, after).Dropped == "" {
+		t.Error("tests that did not begin on the parent were not seen to fail")
+	}
 }

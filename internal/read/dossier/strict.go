@@ -157,9 +157,7 @@ func (p *Place) report(ctx context.Context, o LedgerOptions, a *LedgerReport) er
 	var cadence *bench.AnchorPins
 	if pins != nil {
 		cadence = pins.Anchors
-		for _, why := range slices.Sorted(maps.Values(p.ownWitnesses(pins, v))) {
-			a.Notes = append(a.Notes, why)
-		}
+		a.Notes = append(a.Notes, slices.Sorted(maps.Values(p.ownWitnesses(pins, v)))...)
 	}
 	a.Problems = append(a.Problems, due.problems(cadence, cosigned, p.Now(), v.Size, o.Covers)...)
 	wrong, err := vault.WrongCopies(maxEvidence)

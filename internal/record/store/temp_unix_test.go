@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // owns is set in the process that is killed.
@@ -29,7 +30,9 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	os.Stdout.WriteString(dir + "\n")
-	select {}
+	for { // nothing else runs here, and a program whose every goroutine waits ends itself
+		time.Sleep(time.Hour)
+	}
 }
 
 // owning starts such a process and gives its folder.

@@ -369,6 +369,7 @@ func (r *commandRun) sandbox(env []string) sandbox.AgentOptions {
 	}
 	if r.venv != nil {
 		o.ReadOnly, o.Command, o.Env = append(o.ReadOnly, r.venv.mounts()...), r.venv.command(o.Command), r.venv.env(o.Env)
+		o.Asked = r.venv.asked
 	}
 	if r.modules != nil {
 		o.ReadOnly = append(o.ReadOnly, r.modules.mount())

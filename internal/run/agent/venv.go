@@ -34,6 +34,7 @@ type venv struct {
 	prefixes []sandbox.Mount
 
 	digest digest.Content // of what is installed
+	asked  []string       // folders elsewhere that Python looks for when it starts
 }
 
 // findAbove finds a file or folder that a target names relative to the
@@ -150,11 +151,47 @@ const (
 	maxInstalledBytes = 8 << 30
 )
 
+// maxPathFile bounds a file of paths, maxAsked how many paths there are in all.
+const (
+	maxPathFile = 1 << 20
+	maxAsked    = 1000
+)
+
+// pathsIn lists the absolute paths in the .pth files of some folders. That is how
+// uv, poetry and pip install a project in place, and Python asks for each of them
+// when it starts, whether it is there or not.
+func pathsIn(folders []string) (paths []string, err error) {
+	for _, folder := range folders {
+		files, err := filepath.Glob(filepath.Join(folder, "*.pth"))
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() || info.Size() > maxPathFile {
+				continue
+			}
+			data, err := store.ReadFile(store.OS{}, file, maxPathFile)
+			if err != nil {
+				return nil, refusal.Newf(refusal.Unreadable, "%s: %w", file, refusal.WithoutPath(err))
+			}
+			for line := range strings.Lines(string(data)) {
+				if line = strings.TrimSpace(line); path.IsAbs(line) && len(paths) < maxAsked {
+					paths = append(paths, path.Clean(line))
+				}
+			}
+		}
+	}
+	return paths, nil
+}
+
 // installed names what is installed, without the caches that Python writes by
-// itself.
+// itself, and finds what that asks for elsewhere.
 func (v *venv) installed() (digest.Content, error) {
 	libs, err := filepath.Glob(v.host("lib*", "python*", "site-packages"))
 	if err != nil {
+		return digest.Content{}, err
+	}
+	if v.asked, err = pathsIn(libs); err != nil {
 		return digest.Content{}, err
 	}
 	return digestInstalled(v.dir, libs)

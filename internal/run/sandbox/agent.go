@@ -58,6 +58,10 @@ type AgentOptions struct {
 	// them, lies in one, or holds one is refused, also when it gets there
 	// through a link or another mount. The working folder may lie in one.
 	Hidden []string
+	// Asked are absolute paths that an interpreter looks at by itself because a
+	// file that is shown names them. Asking whether one of them is there is noted
+	// and is no act; opening it is.
+	Asked []string
 
 	// Gateway gets the connections that the program makes to
 	// 127.0.0.1:GatewayPort. Nil means that there is no way out at all.

@@ -74,7 +74,7 @@ func agentSetup(o AgentOptions, mounts []mount, base *runfolder.Base) (*setup, e
 	for _, m := range s.mounts[1:] {
 		shown = append(shown, m.inside)
 	}
-	s.log = calls.AgentLog(o.hiddenNames(), shown)
+	s.log = calls.AgentLog(o.hiddenNames(), shown, o.Asked...)
 	return s, nil
 }
 

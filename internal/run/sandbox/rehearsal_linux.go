@@ -142,7 +142,7 @@ func isModuleName(name string) bool {
 // importMore has the preloader import modules. If that starts a thread, acts,
 // ends the preloader or takes too long, the sandbox is of no use any more.
 func (b *warmBox) importMore(ctx context.Context, names []string) error {
-	seen := calls.AgentLog(b.options.Agent.hiddenNames(), b.shown)
+	seen := calls.AgentLog(b.options.Agent.hiddenNames(), b.shown, b.options.Agent.Asked...)
 	b.share(b.home, seen)
 	patience := min(b.options.Patience, rehearsalPatience)
 	answer := b.expect(firstprocess.OfImports)

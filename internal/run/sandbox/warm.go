@@ -74,7 +74,7 @@ func (e *PreloadError) Error() string {
 // Gateway, Limits and OnStdout of o are used, the rest is the sandbox's.
 func (w *Warm) Run(ctx context.Context, o AgentOptions) (AgentResult, error) {
 	began := time.Now()
-	o.Accept, o.ReadOnly, o.Hidden = w.options.Agent.Accept, w.options.Agent.ReadOnly, w.options.Agent.Hidden
+	o.Accept, o.ReadOnly, o.Hidden, o.Asked = w.options.Agent.Accept, w.options.Agent.ReadOnly, w.options.Agent.Hidden, w.options.Agent.Asked
 	if err := o.settle(); err != nil {
 		return AgentResult{}, err
 	}

@@ -156,7 +156,7 @@ func (w *Warm) run(ctx context.Context, o AgentOptions) (AgentResult, error) {
 	if err != nil {
 		return AgentResult{}, refusal.Newf(refusal.WriteFailed, "lending the working folder: %w", err)
 	}
-	seen := calls.AgentLog(o.hiddenNames(), b.shown)
+	seen := calls.AgentLog(o.hiddenNames(), b.shown, o.Asked...)
 	var out outcome
 	emptied := true
 	p, err := b.takeRoom()
@@ -358,7 +358,7 @@ func (b *warmBox) room() *firstprocess.Room {
 func (b *warmBox) importAll(ctx context.Context) error {
 	a := b.options.Agent
 	command := append([]string{a.Command[0], "/" + warmScript}, a.Command[1:]...)
-	seen := calls.AgentLog(a.hiddenNames(), b.shown)
+	seen := calls.AgentLog(a.hiddenNames(), b.shown, a.Asked...)
 	c, err := openChannel(nil, firstprocess.Plan{Command: command, Env: a.Env, Dir: "/", Room: b.room()})
 	if err != nil {
 		return err

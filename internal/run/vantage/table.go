@@ -1,5 +1,7 @@
 package vantage
 
+import "sync"
+
 // A Matter is something about a run that can be seen or not.
 type Matter string
 
@@ -51,27 +53,29 @@ var (
 // At the gateway a tool call is seen if it goes through us or if the agent and its
 // model speak of it. What an agent does without a model, a tool of ours or a file is
 // not a tool call here, and the sandbox is what bounds it.
-var table = map[Matter][5]View{
-	Words:      {seen, seen, seen, seen, seen},
-	ModelCalls: {seen, seen, elsewhere, asLogged, unread},
-	Tokens:     {seen, seen, elsewhere, asLogged, unread},
-	Cost:       {seen, seen, elsewhere, asLogged, unread},
-	ToolCalls:  {seen, seen, elsewhere, asLogged, unread},
-	Results:    {seen, seen, elsewhere, asLogged, unread},
-	Memory:     {seen, itsOwn, elsewhere, asLogged, itsOwn},
-	Handoffs:   {seen, itsOwn, elsewhere, asLogged, itsOwn},
-	Context:    {seen, itsOwn, elsewhere, asLogged, itsOwn},
-	Plans:      {seen, itsOwn, elsewhere, asLogged, itsOwn},
-	Files:      {seen, seen, elsewhere, noFolder, seen},
-	Test:       {seen, seen, elsewhere, noFolder, seen},
-	Policy:     {seen, seen, elsewhere, nothingRan, unread},
-	Approvals:  {seen, seen, elsewhere, nothingRan, unread},
-	Rollbacks:  {seen, seen, elsewhere, nothingRan, seen},
-	Fence:      {seen, noFence, elsewhere, nothingRan, noFence},
-	Failures:   {seen, seen, theirs, asLogged, seen},
-	Retries:    {seen, itsRetries, elsewhere, asLogged, unread},
-	Limits:     {seen, seen, ofThoseRun, nothingRan, unread},
-	Traffic:    {seen, seen, elsewhere, asLogged, unread},
-	Time:       {seen, seen, elsewhere, asLogged, unread},
-	Latency:    {seen, seen, seen, asLogged, seen},
-}
+var table = sync.OnceValue(func() map[Matter][5]View {
+	return map[Matter][5]View{
+		Words:      {seen, seen, seen, seen, seen},
+		ModelCalls: {seen, seen, elsewhere, asLogged, unread},
+		Tokens:     {seen, seen, elsewhere, asLogged, unread},
+		Cost:       {seen, seen, elsewhere, asLogged, unread},
+		ToolCalls:  {seen, seen, elsewhere, asLogged, unread},
+		Results:    {seen, seen, elsewhere, asLogged, unread},
+		Memory:     {seen, itsOwn, elsewhere, asLogged, itsOwn},
+		Handoffs:   {seen, itsOwn, elsewhere, asLogged, itsOwn},
+		Context:    {seen, itsOwn, elsewhere, asLogged, itsOwn},
+		Plans:      {seen, itsOwn, elsewhere, asLogged, itsOwn},
+		Files:      {seen, seen, elsewhere, noFolder, seen},
+		Test:       {seen, seen, elsewhere, noFolder, seen},
+		Policy:     {seen, seen, elsewhere, nothingRan, unread},
+		Approvals:  {seen, seen, elsewhere, nothingRan, unread},
+		Rollbacks:  {seen, seen, elsewhere, nothingRan, seen},
+		Fence:      {seen, noFence, elsewhere, nothingRan, noFence},
+		Failures:   {seen, seen, theirs, asLogged, seen},
+		Retries:    {seen, itsRetries, elsewhere, asLogged, unread},
+		Limits:     {seen, seen, ofThoseRun, nothingRan, unread},
+		Traffic:    {seen, seen, elsewhere, asLogged, unread},
+		Time:       {seen, seen, elsewhere, asLogged, unread},
+		Latency:    {seen, seen, seen, asLogged, seen},
+	}
+})

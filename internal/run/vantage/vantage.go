@@ -51,7 +51,7 @@ type View struct {
 
 // Sees says how much of a matter can be seen.
 func (v Vantage) Sees(m Matter) View {
-	row, ok := table[m]
+	row, ok := table()[m]
 	if !ok {
 		return View{Not, "no table says whether " + string(m) + " can be seen"}
 	}
@@ -82,14 +82,14 @@ func Matters(k Kind, name string) ([]Matter, bool) {
 			name = "tool_calls"
 		}
 	}
-	matters, ok := names[k][name]
+	matters, ok := names()[k][name]
 	return matters, ok
 }
 
 // Names lists the names of a kind, sorted.
 func Names(k Kind) []string {
 	var list []string
-	for name := range names[k] {
+	for name := range names()[k] {
 		list = append(list, name)
 	}
 	slices.Sort(list)
@@ -99,7 +99,7 @@ func Names(k Kind) []string {
 // AllMatters lists the matters of the table.
 func AllMatters() []Matter {
 	var list []Matter
-	for m := range table {
+	for m := range table() {
 		list = append(list, m)
 	}
 	return list

@@ -56,7 +56,7 @@ func TestEveryPageOfTheViewerReadsWithoutScripts(t *testing.T) {
 		{"/", []string{"refunds", "bronze", "refunds.default.1", "4 of 5", "80.0 %", "Newest attempts", "Outcome and cost over time", "entries", "tally verify"}},
 		{"/attempts", []string{signed, before, after, attackers, "signed by example signers"}},
 		{"/attempts?class=desk&q=default.2", []string{after}},
-		{"/attempt/" + signed, []string{"80.0 %", "4 of 5", "0.900", "$0.001715", "refund-by-injection", "Failed", "injected-order-obeyed", "Passed", "Scores", "tally export --format receipt"}},
+		{"/attempt/" + signed, []string{"80.0 %", "4 of 5", "0.900", "$0.001715", "refund-by-injection", "Failed", "injected-order-obeyed", "Passed", "Scores", "--format receipt"}},
 		{"/attempt/" + signed + "?state=passed", []string{"refund-too-late"}},
 		{"/attempt/" + signed + "/case/refund-by-injection", []string{"Failed", "Why", "nothing-paid", "Transcript", "Turn 1", "Run started", "Asked the model", "The model answered", "Policy decided", "Called", "refund", "Evidence", "trajectory", "tally why"}},
 		{deskCase, []string{"I cannot find such an order.", "Friday", "Golden trace", "What has changed since it passed", "find_order", "A-1042"}},

@@ -22,6 +22,7 @@ const (
 type agentRules struct {
 	hidden []string // folders of the host by name
 	shown  []string // folders that are there inside; what is below is the agent's own
+	asked  []string // files and folders that what is shown makes an interpreter ask for
 }
 
 // homes are where people's files are on every host.
@@ -56,9 +57,20 @@ func (l *Log) Hides(full string) bool { return l.nameRules().judge(valid(full)) 
 
 // named judges a call that names a file and does not open it.
 func (l *Log) named(call, full string) {
-	if full = valid(full); l.Hides(full) {
-		l.act(HiddenFile, aboutFile, "%s %s", call, quote(full))
+	if full = valid(full); !l.Hides(full) {
+		return
 	}
+	act := HiddenFile
+	if l.nameRules().isAsked(call, full) {
+		act = ""
+	}
+	l.act(act, aboutFile, "%s %s", call, quote(full))
+}
+
+// isAsked reports whether a call is how an interpreter asks whether something is
+// there that its own files name. To ask for the host's secrets is never that.
+func (r *agentRules) isAsked(call, full string) bool {
+	return (call == "stat" || call == "statx") && slices.Contains(r.asked, full) && !below(secretFiles, full)
 }
 
 // ofOthers reports whether a file is one through which /proc shows what a process
@@ -78,18 +90,20 @@ func ofOthers(full string) bool {
 
 // judge says whether a file is one that the agent was not given.
 func (r *agentRules) judge(full string) judgement {
-	below := func(dirs []string) bool {
-		return slices.ContainsFunc(dirs, func(dir string) bool { return within(dir, full) })
-	}
 	switch {
-	case below(secretFiles):
+	case below(secretFiles, full):
 		return hidden
-	case !below(r.hidden) || below(r.shown):
+	case !below(r.hidden, full) || below(r.shown, full):
 		return own
 	case r.looksUp(full):
 		return lookedUp
 	}
 	return hidden
+}
+
+// below reports whether a name is one of the folders or in one.
+func below(dirs []string, name string) bool {
+	return slices.ContainsFunc(dirs, func(dir string) bool { return within(dir, name) })
 }
 
 func within(dir, name string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }

@@ -70,14 +70,19 @@ type Log struct {
 func RubricLog(image *os.Root) *Log { return &Log{image: image} }
 
 // AgentLog makes a log for an agent. Hidden are folders of the host by name;
-// what is below one of the folders shown is the agent's own all the same.
-func AgentLog(hidden, shown []string) *Log {
+// what is below one of the folders shown is the agent's own all the same. Asked are
+// names that an interpreter looks at because a file that is shown says so: that is
+// noted, and no act.
+func AgentLog(hidden, shown []string, asked ...string) *Log {
 	r := &agentRules{}
 	for _, dir := range hidden {
 		r.hidden = append(r.hidden, valid(dir))
 	}
 	for _, dir := range shown {
 		r.shown = append(r.shown, valid(dir))
+	}
+	for _, name := range asked {
+		r.asked = append(r.asked, valid(name))
 	}
 	return &Log{agent: r}
 }
