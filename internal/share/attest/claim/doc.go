@@ -1,4 +1,4 @@
-// Package claim drafts what an attestation says about a run, before anybody signs
+// Package claim drafts what an attestation says about a run, before a party signs
 // it: the body of package attest, made of another harness's results or of an
 // attempt of ours, with the digests of what it was run on.
 //

@@ -38,7 +38,7 @@ type Options struct {
 	Rand io.Reader
 }
 
-// A Draft is a body that nobody has signed.
+// A Draft is an unsigned body.
 type Draft struct {
 	// Body is its canonical JSON. It is not valid while something is missing.
 	Body     []byte
@@ -177,7 +177,7 @@ func harnessID(name string) string {
 var passesOn = []string{"every_eval_ever", "opentelemetry"}
 
 // harness sets the harness. A person may name one only where the file is not
-// itself of a harness: a receipt must not carry somebody else's name.
+// itself of a harness: a receipt must not carry another harness's name.
 func (b *builder) harness(found string) error {
 	id := harnessID(found)
 	if o := b.options.Harness; o != "" && o != id {
