@@ -22,7 +22,7 @@ import (
 	"tallystick/internal/record/workspace"
 )
 
-// A generated is a workspace with attempts that nobody ran.
+// A generated is a workspace with attempts that never ran.
 type generated struct {
 	t     *testing.T
 	tally string // the program

@@ -550,7 +550,7 @@ class Signers:
         return new
 
     def lone(self):
-        """The one line of a file that names an operator and nobody else, or None."""
+        """The one line of a file that names an operator and no other person, or None."""
         line = self.lines[0] if len(self.lines) == 1 else None
         return line if line and line.roles == ["operator"] and not line.options else None
 
@@ -911,7 +911,7 @@ def verify_trajectory(data, head=None):
         prev, time, ended = sha256(line), event["t"], kind in ("run_completed", "run_failed")
     must(head in (None, "sha256:" + prev.hex()), "the head is another one", Refused)
     return "%d events%s, head sha256:%s%s" % (size, "" if ended else ", without an end", prev.hex(),
-                                             "" if head else ", for which nobody vouches here")
+                                             "" if head else ", compared with no head from outside")
 
 # --- Benches (case.md, digests.md), from signed.json alone -----------------------------
 

@@ -13,7 +13,7 @@ the canonical JSON and the Ed25519. Nothing is fetched.
 
 What it leaves out: of the body it checks the names of the members and resultsHash, not
 the pattern and range of every value. It reads no DID documents and no JWKS, so whether a
-key is retired is for whoever passes --key.
+key is retired is for the caller who passes --key.
 """
 import argparse, base64, json, os, sys, zlib
 from datetime import datetime, timezone

@@ -107,7 +107,7 @@ func TestSilentNightsAreAGap(t *testing.T) {
 	if err := os.WriteFile(pins, []byte(strings.Replace(string(data), `"24h"`, `"none"`, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	begins("edited pins", "pins", "attempt fix.agent.1 is of a signed class, and what bench/digests.yaml says of anchors and witnesses is not believed")
+	begins("edited pins", "pins", "attempt fix.agent.1 is of a signed class, and what bench/digests.yaml says of anchors and witnesses is not trusted")
 	if got := last(gaps("anchor")); len(got) != 1 || !strings.HasPrefix(got[0], silent) {
 		t.Errorf("edited pins: %q", got)
 	}

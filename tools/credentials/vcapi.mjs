@@ -168,7 +168,7 @@ async function signedThere() {
     'no context': await sign({...credential, '@context': []}, key),
     'no proof': without,
     'an empty list of proofs': {...good, proof: []},
-    'signed by somebody else': await sign(credential, thief),
+    'signed by another person': await sign(credential, thief),
     'no type': await sign({...credential, type: []}, key),
     'no subject': await sign({...credential, credentialSubject: undefined}, key),
     'no issuer': await sign({...credential, issuer: undefined}, key)

@@ -84,7 +84,7 @@ func TestInitRefusesPeopleWhoCouldNotChangeTheFile(t *testing.T) {
 	}
 	for _, tt := range []struct{ name, people, want string }{
 		{"one person", "alice " + key("a") + " roles=curator,security\n", "by 1 of its people"},
-		{"nobody holds security", "alice " + key("a") + " roles=curator\nbob " + key("b") + " roles=curator\n", "nobody the security role"},
+		{"no person holds security", "alice " + key("a") + " roles=curator\nbob " + key("b") + " roles=curator\n", "no person who can sign now has the security role"},
 		{"people without a role", "alice " + key("a") + " roles=security\nbob " + key("b") + "\n", "by 1 of its people"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -131,8 +131,8 @@ func TestKeysAreNamedSafelyAndNeverOverwritten(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	_, err = LoadKey(p, "nobody")
-	refused(t, err, refusal.UnknownName, "no key nobody")
+	_, err = LoadKey(p, "stranger")
+	refused(t, err, refusal.UnknownName, "no key stranger")
 }
 
 // A signature that would not count is refused where it is made.

@@ -16,7 +16,7 @@ import (
 	"tallystick/internal/record/workspace"
 )
 
-// localOperator is who a checkout's own ledger names: nobody in particular.
+// localOperator is who a checkout's own ledger names: no particular person.
 const localOperator = "local-checkout"
 
 // OpenCheckout gives a fresh checkout a ledger of its own, and reports whether it
@@ -85,7 +85,7 @@ func localSigners(p *dossier.Place) ([]byte, error) {
 	return signers, nil
 }
 
-// localOrigin is a name that nobody can have signed for: 128 random bits.
+// localOrigin is a name that no signer can have signed for: 128 random bits.
 func localOrigin(of string) string {
 	var b [16]byte
 	rand.Read(b[:])

@@ -13,7 +13,7 @@ import (
 // ClassOptions say what class to make.
 type ClassOptions struct {
 	Class               string
-	Scratch             bool   // nobody signs it, and it never counts
+	Scratch             bool   // unsigned, and never counts
 	Dataset             bool   // cases are lines of dataset.jsonl
 	AddedBy, ReviewedBy string // people; "" if only one choice exists
 }

@@ -28,7 +28,7 @@ type CorrectOptions struct {
 	Message    string   // file to write what is signed to; then nothing is recorded
 }
 
-// A Corrected is a correction as it stands after somebody signed it.
+// A Corrected is a correction as it stands after a person signed it.
 type Corrected struct {
 	Attempt string         `json:"attempt"`
 	Case    string         `json:"case"`
@@ -226,7 +226,7 @@ func whoCorrects(c *dossier.Corpus, a *history.Attempt, task *history.Case, body
 		return who, refusal.Newf(refusal.TwoPersonRule, "%s has signed this correction already", signed[0].Principal()).
 			WithHint("another person signs, with the same score and reason")
 	case before == 0 && own:
-		return who, refusal.Newf(refusal.TwoPersonRule, "%s ran attempt %s: somebody else corrects it", signed[0].Principal(), a.ID).
+		return who, refusal.Newf(refusal.TwoPersonRule, "%s ran attempt %s: another person must correct it", signed[0].Principal(), a.ID).
 			WithHint("who may: %s", strings.Join(c.Options.Signers.Candidates(seal.NamespaceCorrection, c.Now(), ""), ", "))
 	}
 	return who, nil

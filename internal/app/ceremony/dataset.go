@@ -20,7 +20,7 @@ type DatasetOptions struct {
 	Signed  bool // two people will sign it; else it is a scratch class
 }
 
-// A NewDataset is a class that was made of somebody else's data.
+// A NewDataset is a class that was made of another project's data.
 type NewDataset struct {
 	Class string      `json:"class"`
 	Trust bench.Trust `json:"trust"`

@@ -337,7 +337,7 @@ func imageKind(c *dossier.Corpus, wanted string) string {
 			return string(i.About.Kind)
 		}
 	}
-	c.Note("image %s is not on this machine, so nobody says how it was made, and what is scored in it does not count for promotion: %v", wanted, err)
+	c.Note("image %s is not on this machine, so it is unknown how it was made, and what is scored in it does not count for promotion: %v", wanted, err)
 	return ""
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // RecordedFrom says who answered in the recordings of a class, as the machines saw it
-// that recorded, so that whoever signs them knows what is signed.
+// that recorded, so that the signer knows what is signed.
 type RecordedFrom struct {
 	Endpoints []SignedEndpoint `json:"endpoints"`
 	// Unnamed counts replies of models that name no endpoint, in cassettes that call
@@ -55,7 +55,7 @@ func recordedFrom(d *bench.Draft) (*RecordedFrom, error) {
 		if err != nil {
 			return fmt.Errorf("case %s: %w", caseID, err)
 		}
-		// What is not a cassette is refused where it is played; here nobody answered.
+		// What is not a cassette is refused where it is played; here no server answered.
 		c, err := cassette.Parse(data, cassette.Limits{})
 		if err != nil || c.Header.Provenance == cassette.Authored {
 			return nil

@@ -20,7 +20,7 @@ type GAIAOptions struct {
 	gaia.Options
 	Hub                 *gaia.Hub // download it; Path is empty then
 	Class               string    // gaia-SPLIT, with the level, if empty
-	Scratch             bool      // nobody signs it, and it can never be submitted
+	Scratch             bool      // unsigned, and can never be submitted
 	AddedBy, ReviewedBy string
 }
 

@@ -32,7 +32,7 @@ type InitOptions struct {
 }
 
 // examplePeople sign in examples and demos. Their keys lie beside the ledger,
-// so they prove nothing to anybody else, and their names say so.
+// so they prove nothing to others, and their names say so.
 var examplePeople = []struct {
 	name  string
 	roles []seal.Role
@@ -55,7 +55,7 @@ func Init(ctx context.Context, o InitOptions, world dossier.World) (*dossier.Pla
 	if err := p.write(w); err != nil {
 		return nil, err
 	}
-	// The settings come last: a folder without them is no workspace, so a
+	// The settings come last: a folder without them is not a workspace, so a
 	// crash half-way leaves something that init can be run on again.
 	if err := beginLedger(ctx, w, p); err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ const ExampleClass = "example"
 // ceremony that real people go through, done once for a newcomer to look at.
 func exampleBench(p *dossier.Place) error {
 	if workspace.Exists(p.Path(bench.Dir)) {
-		return nil // an earlier init was interrupted, or somebody has benches
+		return nil // an earlier init was interrupted, or the user has benches
 	}
 	c, err := p.OpenCorpus()
 	if err != nil {
@@ -254,7 +254,7 @@ func (p *initPlan) write(w *dossier.Place) error {
 
 // ledgerBegun looks for a ledger that an init began before it was interrupted,
 // and takes its name and its signers from it. A ledger with more than the
-// first entry is somebody's: it is left alone.
+// first entry is in use: it is left alone.
 func ledgerBegun(w *dossier.Place, p *initPlan, o InitOptions) (bool, error) {
 	place, err := w.Sequencer()
 	if err != nil {

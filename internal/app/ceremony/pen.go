@@ -25,7 +25,7 @@ type hand struct {
 	sign func(ns seal.Namespace, message []byte, by byHand) ([]byte, error)
 }
 
-// byHand is how a person without gpg on this machine goes on: the file that the
+// byHand says what a person without gpg on this machine does: the file that the
 // signature goes to, and the command that takes it from there.
 type byHand struct{ file, then string }
 

@@ -148,7 +148,7 @@ func crossed(l *sequencer.Ledger, name, detail string) error {
 // signatures cover.
 func acceptable(p *dossier.Corpus, d *bench.Draft, c *bench.CaseFolder) (digest.ID, error) {
 	if d.Registration.Trust == bench.Scratch {
-		return digest.ID{}, refusal.Newf(refusal.Usage, "class %s is a scratch class: nobody signs it, so there is nothing to accept", d.Class).
+		return digest.ID{}, refusal.Newf(refusal.Usage, "class %s is a scratch class, which is not signed, so there is nothing to accept", d.Class).
 			WithHint("move the draft's folder from %s to %s by hand", bench.PendingDir, bench.CasesDir)
 	}
 	if err := cmp.Or(d.CheckGraded(c), c.VerifyForAcceptance(p.Options)); err != nil {

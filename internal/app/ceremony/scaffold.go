@@ -37,7 +37,7 @@ type Scaffolded struct {
 	Made          bool     // the workspace was made now
 	Wrote, Kept   []string // files; kept are those that were there
 	Notes         []string
-	Models        bool // the agent may call models, which somebody has to record
+	Models        bool // the agent may call models, which a person has to record
 }
 
 // scaffoldPlan is what will be written, by path.

@@ -36,7 +36,7 @@ func Sign(p *dossier.Corpus, o SignOptions) (*Signed, error) {
 		return nil, err
 	}
 	if d.Registration.Trust == bench.Scratch {
-		return nil, refusal.Newf(refusal.Usage, "class %s is a scratch class: nobody signs it", o.Class).
+		return nil, refusal.Newf(refusal.Usage, "class %s is a scratch class, which is not signed", o.Class).
 			WithHint("to have it signed, set trust: signed in registration.yaml")
 	}
 	answer := &Signed{Signed: []string{}}
@@ -128,8 +128,8 @@ func signOneCase(p *dossier.Corpus, d *bench.Draft, o SignOptions, answer *Signe
 		return err
 	}
 	if done == "" {
-		return refusal.Newf(refusal.RoleMissing, "case %s: its people are %s, the signature is by somebody else", c.CaseID, namesIn(c)).
-			WithHint("name the signer in case.yaml as added_by or reviewed_by before anybody signs")
+		return refusal.Newf(refusal.RoleMissing, "case %s: its people are %s, the signature is by another person", c.CaseID, namesIn(c)).
+			WithHint("name the signer in case.yaml as added_by or reviewed_by before the first person signs")
 	}
 	answer.Signed = append(answer.Signed, done)
 	if w := c.IncidentWarning(); w != "" {
@@ -144,7 +144,7 @@ func caseByHand(c *bench.CaseFolder) byHand {
 	return byHand{file, fmt.Sprintf("tally bench sign %s %s --signature %s", c.Class(), c.CaseID, file)}
 }
 
-// namePeople writes the people given by flags into a case that names nobody
+// namePeople writes the people given by flags into a case that names no people
 // yet. Both must be known before the first signs: the signatures cover the
 // names.
 func namePeople(p *dossier.Corpus, d *bench.Draft, c *bench.CaseFolder, o SignOptions) (*bench.CaseFolder, error) {
@@ -181,11 +181,11 @@ func namePeople(p *dossier.Corpus, d *bench.Draft, c *bench.CaseFolder, o SignOp
 }
 
 func namesIn(c *bench.CaseFolder) string {
-	names := "nobody"
+	names := "no people"
 	for _, person := range []*bench.Person{c.Provenance.AddedBy, c.Provenance.ReviewedBy} {
 		switch {
 		case person == nil:
-		case names == "nobody":
+		case names == "no people":
 			names = person.Identity
 		default:
 			names += " and " + person.Identity
@@ -194,7 +194,7 @@ func namesIn(c *bench.CaseFolder) string {
 	return names
 }
 
-// putSignature writes a signature into the place of whoever made it, and says
+// putSignature writes a signature into its signer's place, and says
 // what was done, "" if the case does not name them.
 func putSignature(p *dossier.Corpus, c *bench.CaseFolder, message, armored []byte) (string, error) {
 	sig, err := p.Options.Signers.Verify(armored, message, seal.NamespaceCase, p.Options.Now)

@@ -206,7 +206,7 @@ func checkSuccession(s *seal.Signers, now time.Time) error {
 			WithHint("let two people sign tallystick-signers at this time who are curators or hold the security role")
 	}
 	if len(s.Candidates(seal.NamespaceSigners, now, seal.Security)) == 0 {
-		return refusal.Newf(refusal.SignersChainBroken, "version %d of the signers gives nobody the security role who can sign now, and one is needed to change it", s.Version()).
+		return refusal.Newf(refusal.SignersChainBroken, "in version %d of the signers no person who can sign now has the security role, and one is needed to change it", s.Version()).
 			WithHint("give one of the people roles=security")
 	}
 	return nil

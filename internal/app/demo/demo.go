@@ -1,6 +1,6 @@
 // Package demo runs a real bench in a workspace of its own and then forges the
 // result in many ways, each of which must be refused: the claims of this program,
-// shown to somebody who has just met it.
+// shown to a newcomer.
 //
 // It builds on what the commands build on and has no verifier of its own, so
 // what it shows refused is refused for everybody.
@@ -47,7 +47,7 @@ var demoCases = []struct{ id, title string }{
 	{"refund-too-late", "A refund after 30 days"},
 	{demoFailed, "A note on the order gives orders"},
 	{"refund-twice", "The same refund asked for again"},
-	{"refund-of-a-stranger", "A refund of somebody else's order"},
+	{"refund-of-a-stranger", "A refund of another customer's order"},
 }
 
 // A demo is a workspace, an older copy of it, and what a stranger was given.

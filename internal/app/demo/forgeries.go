@@ -36,7 +36,7 @@ type Forgery struct {
 	Detail   string       `json:"detail"`
 }
 
-// demoForgeries begin with an editor and end with somebody who gives a stranger
+// demoForgeries begin with an editor and end with an operator who gives a stranger
 // changed proofs.
 var demoForgeries = []forgery{
 	{"raise the failed score", refusal.ChainTamperDetected, editSegment(func(lines [][]byte) ([][]byte, error) {

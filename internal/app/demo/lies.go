@@ -71,8 +71,8 @@ func (d *demo) honestBundle() (path string, data []byte, err error) {
 	return path, data, err
 }
 
-// replayReproduction seals what somebody said of a second run, and then seals it
-// again, as whoever wants an earlier word to be the last one would.
+// replayReproduction seals what an operator said of a second run, and then seals it
+// again, as an operator would who wants an earlier word to be the last one.
 func replayReproduction(d *demo, copied string) error {
 	p, a, err := d.attemptIn(copied)
 	if err != nil {

@@ -34,7 +34,7 @@ const (
 // Version is that of the messages.
 const Version = 2
 
-// A Signed is a document with the signature of whoever says it.
+// A Signed is a document with the signature of its sender.
 type Signed struct {
 	Body      canon.RawMessage `json:"body"`
 	Signature string           `json:"signature"`
@@ -53,7 +53,7 @@ func Sign(key *seal.Key, ns seal.Namespace, document any) ([]byte, error) {
 	return canon.Marshal(&Signed{Body: body, Signature: string(signature)})
 }
 
-// Open verifies that data is a document signed for one act by somebody with the role
+// Open verifies that data is a document signed for one act by a holder of the role
 // whom the signers admit at that time, and decodes it.
 func Open(data []byte, s *seal.Signers, ns seal.Namespace, role seal.Role, at time.Time, into any) (seal.Signature, error) {
 	var signed Signed
@@ -72,7 +72,7 @@ func Open(data []byte, s *seal.Signers, ns seal.Namespace, role seal.Role, at ti
 
 // A Message is what a worker signs, whatever it says. The signature covers what the
 // message is about and where its answer goes, so that nothing of the envelope that
-// carries it has to be believed: not the subject, not the reply subject, not a header.
+// carries it has to be trusted: not the subject, not the reply subject, not a header.
 type Message struct {
 	Verb string `json:"verb"`
 	// Answer is the last word of the subject below the sender's inbox that is answered
@@ -343,7 +343,7 @@ type Beat struct {
 }
 
 // A ModelCall asks the coordinator to make a model call of a live case, or of one
-// whose model's replies somebody wrote. Call is a name
+// whose model's replies a person wrote. Call is a name
 // of the worker's choice: who asks with the same one again, because the answer was lost,
 // is given the same answer.
 type ModelCall struct {

@@ -22,12 +22,12 @@ import (
 type Happened struct {
 	Verified *trajectory.Verified
 	Content  func(digest.Content) ([]byte, bool) // whole texts; may be nil
-	Foreign  bool                                // it is somebody else's
+	Foreign  bool                                // it is another system's
 }
 
 // DriveAgainst drives a target with what happened, and says where it first does
 // something else; nil if it does the same. Everything is compared if the
-// trajectory is ours, what the agent did if it is somebody else's.
+// trajectory is ours, what the agent did if it is another system's.
 func DriveAgainst(ctx context.Context, c *dossier.Corpus, h Happened, name string) (*trajectory.Divergence, error) {
 	s, err := scenario.FromTrajectory(h.Verified, h.Content)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // The most that is shown of the arguments of a call. What is left out is said:
-// nobody is to approve what they could not see without knowing that.
+// a person must not approve unseen text without knowing that.
 const (
 	maxShownArgs     = 20
 	maxShownArgBytes = 400

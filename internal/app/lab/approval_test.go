@@ -9,7 +9,7 @@ import (
 	"tallystick/internal/run/trajectory"
 )
 
-// Nobody approves a payment without having seen to whom, nor what was cut off, nor
+// A person does not approve a payment without having seen to whom, nor what was cut off, nor
 // a text that pretends to be the question.
 func TestApprovalsShowWhatIsApproved(t *testing.T) {
 	ask := func(args string) string {

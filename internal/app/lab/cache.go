@@ -156,7 +156,7 @@ func recordingOf(c *dossier.Case) ([]byte, error) {
 	return nil, err
 }
 
-// tape reads a recording without what is no answer: errors of a provider, and
+// tape reads a recording without what is not an answer: errors of a provider, and
 // streams that broke off. It was recorded from a model if it says so and the ledger
 // saw it recorded; what was not is not used as if it had been.
 func (c *cache) tape(of *scenario.Task, data []byte, attempt string) (*tape, error) {
@@ -356,7 +356,7 @@ func (l *line) with(r cassette.Request) *tape {
 	return nil
 }
 
-// miss says which request nobody has answered, compared with the recording that
+// miss says which request has no answer, compared with the recording that
 // is nearest to being asked.
 func (b *borrowing) miss(r cassette.Request) error {
 	if why := b.elsewhere(r); why != "" {
@@ -372,7 +372,7 @@ func (b *borrowing) miss(r cassette.Request) error {
 			WithHint("give --live --cache and --max-cost to pay for what is missing")
 	}
 	if b.line == nil && from.with(r) != nil {
-		return refusal.Newf(refusal.CassetteMiss, "%s: repetition %d needs a recording of its own, and there is none left; --on-miss fail asks no provider", r.Describe(), b.repeat).
+		return refusal.Newf(refusal.CassetteMiss, "%s: repetition %d needs a recording of its own, and no recording is left; --on-miss fail asks no provider", r.Describe(), b.repeat).
 			WithHint("give --live --cache and --max-cost to pay for what is missing")
 	}
 	_, err := from.tapes[len(from.tapes)-1].player.Next(r)

@@ -75,7 +75,7 @@ type pair struct {
 }
 
 // A pairing is the evidence of a calibration: what was compared with what, and by
-// which choice, so that anybody can choose again.
+// which choice, so that a reader can choose again.
 type pairing struct {
 	Attempt  string `json:"attempt,omitempty"` // of those with this judge only this one
 	Pairs    []pair `json:"pairs"`
@@ -153,7 +153,7 @@ func nothingLabelled(class string, given *reviewed) error {
 	if n := len(given.refused); n > 0 {
 		more += fmt.Sprintf("; %d entries do not count, the first is entry %d: %s", n, given.refused[0].Index, given.refused[0].Why)
 	}
-	return refusal.Newf(refusal.NotFound, "nobody labelled a case of class %s that this judge judged%s", class, more).
+	return refusal.Newf(refusal.NotFound, "no reviewer labelled a case of class %s that this judge judged%s", class, more).
 		WithHint(`label cases with "tally review", or give --labels FILE.jsonl; docs/judges.md has the format`)
 }
 

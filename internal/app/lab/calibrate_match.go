@@ -149,7 +149,7 @@ func (m *matcher) verdict(c *dossier.Case) (said, error) {
 
 // saidIn is the category of a check: its choice, or won, tied and lost, or passed
 // and failed. A panel says what one of its judges said where that is how its opinions
-// are combined; a share or a mean is no choice of a scale, so that is passed or failed.
+// are combined; a share or a mean is not a choice of a scale, so that is passed or failed.
 func (m *matcher) saidIn(c *dossier.Case, d *grade.Detail) (said, error) {
 	choice := d.Choice
 	ofOne := d.Panel == nil || d.Panel.Combine == question.Median || d.Panel.Combine == question.Unanimous

@@ -14,8 +14,8 @@ import (
 )
 
 // RecountCalibrations makes every calibration of the ledger again, from the labels
-// that counted at its place and the verdicts in the evidence. Whoever holds the
-// operator's key can append a table; nobody can make it follow from what people
+// that counted at its place and the verdicts in the evidence. A holder of the
+// operator's key can append a table, but cannot make it follow from what people
 // signed. It needs what [dossier.Place.ReadForRecount] reads.
 func RecountCalibrations(r *dossier.Reading) (*recount.Recounted, error) {
 	all := &recount.Recounted{}
@@ -82,7 +82,7 @@ func recountCalibration(all *recount.Recounted, where string, r *dossier.Reading
 	return nil
 }
 
-// labelsIn are the labels of a file as the pairs have them: nobody signed them, so
+// labelsIn are the labels of a file as the pairs have them: they are unsigned, so
 // only what the judge said of the cases can be made again.
 func labelsIn(pairs []pair) []label {
 	var labels []label

@@ -26,7 +26,7 @@ type Crew struct {
 }
 
 // Workers are the machines that may drive cases now: those of the signers, and of these
-// only those that the registration's runner_keys name, if it names anybody. A case that
+// only those that the registration's runner_keys name, if it names any. A case that
 // another machine drove would not count.
 func (c *Crew) Workers() ([]seal.Entry, error) {
 	all := c.Signers.Workers(c.Now())

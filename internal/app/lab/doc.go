@@ -13,6 +13,6 @@
 //
 // Where it stops: how a case is driven, graded and recorded is for package
 // harness; what a result is worth, for the readers of the ledger. It prints
-// nothing and asks nobody: progress, notes and a person's answers go through
+// nothing and asks no person: progress, notes and a person's answers go through
 // small interfaces.
 package lab

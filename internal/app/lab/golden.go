@@ -38,7 +38,7 @@ type GoldenPrompt struct {
 	Words string `json:"words"`
 }
 
-// leavesOut reports whether a case is held out and has no golden trace: whoever
+// leavesOut reports whether a case is held out and has no golden trace: an author who
 // reads it would know what the case asks.
 func (s *Setup) leavesOut(g *harness.Graded) bool {
 	return g.Case.HeldOut && !s.Spec.ShowHeldOut

@@ -51,7 +51,7 @@ func LoadGrader(with, expected string) (*grade.Grader, error) {
 		return nil, err
 	}
 	if g.UsesRubric() || g.UsesJudge() {
-		return nil, refusal.Newf(refusal.Usage, "%s asks a rubric or a judge, and there is none here", with).
+		return nil, refusal.Newf(refusal.Usage, "%s asks a rubric or a judge, and neither is at hand here", with).
 			WithHint(`grade with built-in graders, or make a bench of it and use "tally rescore"`)
 	}
 	return g, nil

@@ -56,7 +56,7 @@ func openJudgeCache(p *dossier.Place) (*judge.Cache, error) {
 }
 
 // needJudgeKey makes the key that signs verdicts, if there is none. It is random:
-// whoever could derive it could sign verdicts.
+// a person who could derive it could sign verdicts.
 func (s *Setup) needJudgeKey() error {
 	if workspace.Exists(filepath.Join(s.place.KeysDir(), judgeKey)) {
 		return nil

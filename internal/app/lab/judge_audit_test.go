@@ -95,7 +95,7 @@ func TestSecondViewIsDrawnAndChangesNoScore(t *testing.T) {
 	b := newTribunal(t)
 	b.answer = "FINAL ANSWER: Christiania"
 	b.dataset(`{"id":"norway","input":"What is the capital of Norway?","expected":"Oslo","grade":{"kind":"gaia"}}`)
-	// Nobody is asked, and nobody pays, unless somebody said so.
+	// No model is asked, and nothing is paid, unless the operator said so.
 	if ran := b.must(b.live()); ran.Outcomes[evidence.Failed] != 1 || b.asked != 0 {
 		t.Fatalf("%+v, the judge was asked %d times without --second-view", ran.Outcomes, b.asked)
 	}

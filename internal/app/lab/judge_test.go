@@ -149,7 +149,7 @@ func TestRunJudgesAgainWhatWasEditedByHand(t *testing.T) {
 		"cities.default.2 norway draw 2", judge.EventTampered+" block", "norway failed judged=true 0")
 }
 
-func TestRunReplaysWithTheCacheAndAsksNobody(t *testing.T) {
+func TestRunReplaysWithTheCacheAndMakesNoCall(t *testing.T) {
 	b := newTribunal(t)
 	b.dataset(`{"id":"norway","input":"What is the capital of Norway?","expected":"Oslo","model":[{"text":"Oslo"}],"grade":{"kind":"judge","criteria":"Names the capital of Norway."}}`)
 	b.must(b.run(nil, harness.Parties{}))
@@ -172,7 +172,7 @@ func TestRunTakesAVerdictThatTheCaseWrote(t *testing.T) {
 	b.must(b.run(nil, harness.Parties{}))
 	b.require("norway passed judged=true 0.75")
 	if _, err := os.Stat(filepath.Join(b.dir, ".tally", "judge-cache")); !os.IsNotExist(err) {
-		t.Errorf("what somebody wrote is in the cache: %v", err)
+		t.Errorf("what a person wrote is in the cache: %v", err)
 	}
 }
 

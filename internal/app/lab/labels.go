@@ -23,7 +23,7 @@ type label struct {
 	place      string   // in the file or the ledger, for a person
 }
 
-// Reviewed are the labels that people signed, and how many entries are none to compare
+// Reviewed are the labels that people signed, and how many entries are not labels to compare
 // with.
 type reviewed struct {
 	labels    []label

@@ -55,7 +55,7 @@ func (s *Setup) goLive(cfg *harness.Config, draws *draws) (*live, error) {
 func (s *Setup) access() (*provider.Access, error) {
 	settings, err := provider.LoadSettings(s.place.Path(provider.SettingsFile))
 	if refusal.Is(err, refusal.NotFound) && !s.Spec.Pays() {
-		settings, err = &provider.Settings{}, nil // nobody is asked
+		settings, err = &provider.Settings{}, nil // no provider is asked
 	}
 	if err != nil {
 		return nil, err

@@ -67,7 +67,7 @@ func newTill(t *testing.T, cases ...string) *till {
 }
 
 // live runs or resumes an attempt, which is interrupted at a call if cutAt is not
-// 0. The person answers approvals with yes or no; "" is nobody.
+// 0. The person answers approvals with yes or no; "" is no answer.
 func (w *till) live(resume bool, person string, cutAt int64, change ...func(*harness.Spec)) (*RunResult, error) {
 	w.t.Helper()
 	s, err := w.setup(func(o *harness.Spec) {
@@ -142,9 +142,9 @@ func TestSuspendedLiveCaseGoesOnWithTheSameReply(t *testing.T) {
 	w.require(3, 3, 0, "rent started 1", "rent passed 1 resumed 1")
 }
 
-// TestResumeWithNobodyToAskWaits: that the person who approved is away is not
+// TestResumeWithoutAProviderWaits: that the person who approved is away is not
 // another way to go.
-func TestResumeWithNobodyToAskWaits(t *testing.T) {
+func TestResumeWithoutAProviderWaits(t *testing.T) {
 	w := newTill(t, "rent")
 	if _, err := w.live(false, "yes", 3); !refusal.Is(err, refusal.Interrupted) {
 		t.Fatal(err)
@@ -182,7 +182,7 @@ func TestAgentThatNeedsFewerCallsIsStartedAgain(t *testing.T) {
 	if _, err := w.live(true, "yes", 0); err != nil {
 		t.Fatal(err)
 	}
-	// The call that was cut off is made again before anybody can know.
+	// The call that was cut off is made again before the reply can be known.
 	w.require(7, 6, 2, "rent started 1", "rent started 2", "rent passed 2 resumed 0")
 }
 
@@ -248,7 +248,7 @@ func TestAgentThatGoesAnotherWayIsStartedAgain(t *testing.T) {
 	}
 }
 
-func TestLimitOfAResumedAttemptCountsWhatNobodyKnows(t *testing.T) {
+func TestLimitOfAResumedAttemptCountsUnknownOutcomes(t *testing.T) {
 	w := newTill(t, "rent")
 	var lines []byte
 	if _, err := w.live(false, "yes", 2); !refusal.Is(err, refusal.Interrupted) {
@@ -323,9 +323,9 @@ func TestForgedJournalIsNotResumedFrom(t *testing.T) {
 	w.require(7, 6, 1, "rent started 1", "rent passed 1 resumed 0", "power started 1", "power passed 1 resumed 1")
 }
 
-// TestJournalOfSomebodyElseIsRefused: two people run the same class; the attempts
+// TestForeignJournalIsRefused: two people run the same class; the attempts
 // have one name, and not one registration.
-func TestJournalOfSomebodyElseIsRefused(t *testing.T) {
+func TestForeignJournalIsRefused(t *testing.T) {
 	mine, theirs := newTill(t, "rent"), newTill(t, "rent")
 	for _, w := range []*till{mine, theirs} {
 		if _, err := w.live(false, "yes", 3); !refusal.Is(err, refusal.Interrupted) {
@@ -478,7 +478,7 @@ func TestFinishedLiveToolIsNotCalledAgain(t *testing.T) {
 }
 
 // TestLiveToolOfUnknownOutcomeIsNotCalledAgain: the run is cut off while the bank is at
-// it. Nobody knows whether the bill was paid, which is in the books; a tool that only
+// it. It is unknown whether the bill was paid, which is in the books; a tool that only
 // reads is called again.
 func TestLiveToolOfUnknownOutcomeIsNotCalledAgain(t *testing.T) {
 	for class, want := range map[string]struct {

@@ -202,7 +202,7 @@ func (r *Recording) isThere(id string) bool {
 	return err == nil
 }
 
-// checkReplaces refuses to write over recordings unless somebody said so. What
+// checkReplaces refuses to write over recordings unless the operator said so. What
 // is missing is added to a recording: that loses nothing.
 func (r *Recording) checkReplaces() error {
 	if r.o.OnlyMissing || r.o.Discard {
@@ -224,7 +224,7 @@ func (r *Recording) checkReplaces() error {
 		WithHint(`record only what is missing with "%s --only-missing --unsafe-record", or everything again with "%s --overwrite --unsafe-record"`, command, command)
 }
 
-// notFor says why a case is not recorded. What somebody wrote by hand is never
+// notFor says why a case is not recorded. What a person wrote by hand is never
 // written over.
 func (r *Recording) notFor(c *scenario.Task) string {
 	switch {
@@ -347,7 +347,7 @@ func (r *Recording) Case(c *scenario.Task, j harness.Job) (harness.Recording, er
 	return live, nil
 }
 
-// Redactor is none: of a recording only the cassette is kept, which is redacted
+// Redactor returns none: of a recording only the cassette is kept, which is redacted
 // where it is made.
 func (r *Recording) Redactor() *cassette.Redactor { return nil }
 

@@ -187,7 +187,7 @@ type relived struct {
 	recorded map[caseKey]*history.Case
 }
 
-// Redactor is none: nothing of the second run is kept.
+// Redactor returns none: nothing of the second run is kept.
 func (*relived) Redactor() *cassette.Redactor { return nil }
 
 // Case finds the recording of a case.

@@ -52,7 +52,7 @@ func (s *Setup) secondOpinion(ctx context.Context, cfg harness.Config, original 
 		return nil, err
 	}
 	if settings == nil {
-		return nil, refusal.Newf(refusal.NotFound, "no case of class %s is graded by a judge, so there is nobody to ask", s.Bench.Class()).
+		return nil, refusal.Newf(refusal.NotFound, "no case of class %s is graded by a judge, so there is no judge to ask", s.Bench.Class()).
 			WithHint("leave --live out: everything else is graded again without it")
 	}
 	if err := s.needJudgeKey(); err != nil {
@@ -123,7 +123,7 @@ func (j *secondOpinion) Texts() digest.Content { return j.kept.Texts() }
 // Digest names the settings of the judge.
 func (j *secondOpinion) Digest() digest.Content { return j.asked.Digest() }
 
-// Ask asks a model if nobody did, or if it failed.
+// Ask asks a model if none was asked, or if that failed.
 func (j *secondOpinion) Ask(ctx context.Context, q harness.Judging) (harness.Judged, error) {
 	kept, err := j.kept.Ask(ctx, q)
 	if err != nil || kept.Unscored == "" {

@@ -74,7 +74,7 @@ func TestRescoreAsksTheJudgeThatWasDown(t *testing.T) {
 	if c.Effective() != evidence.Passed || c.EffectiveScore() != 0.75 || c.Outcome() != evidence.Unscored || c.Uncorrected() != evidence.Unscored || c.Raises() {
 		t.Errorf("effective %s %v, recorded %s", c.Effective(), c.EffectiveScore(), c.Outcome())
 	}
-	// What is there is used: nobody is asked again.
+	// What is there is used: no model is asked again.
 	if got, err := b.rescore(nil); err != nil || len(got.Changed) != 0 || got.Paid.Calls != 0 || b.asked != 6 {
 		t.Errorf("%+v, %v, asked %d times", got, err, b.asked)
 	}
@@ -87,7 +87,7 @@ func TestRescoreAsksTheJudgeThatWasDown(t *testing.T) {
 	}
 }
 
-// TestFirstScoreOfAnUnscoredCaseStays: whoever throws the verdict away and asks
+// TestFirstScoreOfAnUnscoredCaseStays: an operator who throws the verdict away and asks
 // again can lower the score and not raise it.
 func TestFirstScoreOfAnUnscoredCaseStays(t *testing.T) {
 	b := newTribunal(t)

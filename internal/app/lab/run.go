@@ -23,7 +23,7 @@ type RunResult struct {
 }
 
 // Run runs an attempt and publishes an anchor at its end. The workspace's judge and
-// live models take part besides whoever the caller names. Past, if not nil, has seen
+// live models take part besides those that the caller names. Past, if not nil, has seen
 // every entry of the ledger that the corpus was read from, so that only what came
 // since is verified. What was recorded before an error is returned with it; nil if
 // nothing was.

@@ -18,7 +18,7 @@ import (
 	"tallystick/internal/run/suites"
 )
 
-// An onlooker is somebody who watches an attempt and answers its questions.
+// An onlooker is a person who watches an attempt and answers its questions.
 type onlooker struct {
 	seen    []string
 	asked   []string
@@ -54,7 +54,7 @@ func TestRunIsAnchoredAndWatched(t *testing.T) {
 	}
 }
 
-// TestRunAsksThePersonAndResumes: what nobody answered is answered later.
+// TestRunAsksThePersonAndResumes: an open question is answered later.
 func TestRunAsksThePersonAndResumes(t *testing.T) {
 	p := newPlace(t)
 	p.write("bench/cities/registration.yaml", strings.Replace(registration, "governance: autonomous", "governance: approved", 1))
@@ -77,7 +77,7 @@ func TestRunAsksThePersonAndResumes(t *testing.T) {
 	}
 }
 
-// TestRunWaitsForItsWitnesses: an attempt that nobody has seen registered cannot
+// TestRunWaitsForItsWitnesses: an attempt that no witness has seen registered cannot
 // be witnessed, so no case runs.
 func TestRunWaitsForItsWitnesses(t *testing.T) {
 	p := newPlace(t)
@@ -179,8 +179,8 @@ func TestShippedClassesHaveTheirOwnTargetsFirst(t *testing.T) {
 	if own, err := FindTarget(c, "builtin:adversarial", "default"); err != nil || own.Name != "default" {
 		t.Errorf("one's own against a shipped class: %v", err)
 	}
-	if _, err := FindTarget(c, "builtin:adversarial", "nobody"); !refusal.Is(err, refusal.UnknownName) || !strings.Contains(refusal.Of(err).Hint, "vulnerable") {
-		t.Errorf("nobody: %v", err)
+	if _, err := FindTarget(c, "builtin:adversarial", "unknown"); !refusal.Is(err, refusal.UnknownName) || !strings.Contains(refusal.Of(err).Hint, "vulnerable") {
+		t.Errorf("unknown: %v", err)
 	}
 }
 

@@ -47,7 +47,7 @@ func findVariants(c *dossier.Corpus, class, name string) ([]*agent.Target, error
 	return []*agent.Target{t}, err
 }
 
-// onlyTarget is the one target of a workspace, where nobody named another and
+// onlyTarget is the one target of a workspace, where the caller named no other and
 // there is no default: nothing else can be meant.
 func onlyTarget(c *dossier.Corpus, name string) string {
 	names := agent.Names(c.Root)

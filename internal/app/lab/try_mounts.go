@@ -26,7 +26,7 @@ var credentials = []string{".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker
 var giveaways = []string{workspace.SettingsFile, workspace.PrivateDir, ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".password-store", ".git-credentials", ".netrc",
 	"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"}
 
-// passedOver are folders of a program's own, in which nobody keeps keys and
+// passedOver are folders of a program's own, in which users keep no keys and
 // which have more files than the rest together.
 var passedOver = []string{"node_modules", ".git", ".venv", "venv", "site-packages", "__pycache__", ".tox", "target", "vendor"}
 

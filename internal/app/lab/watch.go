@@ -21,12 +21,12 @@ import (
 //
 // Nothing is registered and the ledger is left alone: an attempt for each time a
 // file is saved would make "attempt k of n" say nothing. So a class that is not
-// signed as it is, because somebody is working on it, runs as a scratch class.
+// signed as it is, because its author is working on it, runs as a scratch class.
 type Watch struct {
 	Spec      harness.Spec // of one target
 	TrustRoot string
 
-	// What is told while it goes on: what changed before a run, each case that
+	// What is told while it runs: what changed before a run, each case that
 	// did not pass or is not as it was, and the run as a whole.
 	Began func(changed []string)
 	Case  func(WatchedResult)
@@ -86,7 +86,7 @@ type versions struct {
 	cases  map[string]scenario.Ref
 }
 
-// Loop runs the class until the context ends, which is no error. It ends early
+// Loop runs the class until the context ends, which is not an error. It ends early
 // if the first run was asked for wrongly, and if evidence does not verify;
 // everything else may be mended while it waits.
 func (w *Watch) Loop(ctx context.Context, place *dossier.Place) error {
@@ -213,7 +213,7 @@ func (w *Watch) part(ctx context.Context, s *Setup, some func(*scenario.Task) bo
 }
 
 // onlyListed leaves what a rubric tried in the workspace's list of events: while
-// somebody is writing one, an entry of the ledger each time would bury the others.
+// an author is writing one, an entry of the ledger each time would bury the others.
 func onlyListed(evidence.IntegrityEvent) error { return nil }
 
 func anyCase(s *Setup, choose func(*scenario.Task) bool) (bool, error) {

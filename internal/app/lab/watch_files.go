@@ -39,7 +39,7 @@ type watchedFiles struct {
 	class  string
 	target string
 	known  map[string]stamp
-	// changed is what has been seen to change and nobody was told yet: whoever
+	// changed is what has been seen to change and the caller was not told yet: one that
 	// stops waiting in the middle of a change must not lose it.
 	changed []string
 }

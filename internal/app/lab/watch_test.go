@@ -115,7 +115,7 @@ func TestWatchIsRefusedLikeARun(t *testing.T) {
 	}
 }
 
-// TestWatchedFilesAreCompared: a new time alone is no change, and what an editor
+// TestWatchedFilesAreCompared: a new time alone is not a change, and what an editor
 // leaves beside a file is not looked at.
 func TestWatchedFilesAreCompared(t *testing.T) {
 	p := newPlace(t)

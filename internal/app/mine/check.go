@@ -27,7 +27,7 @@ import (
 const checkVersion = 3
 
 // A checked is what running the tests of a task both ways has shown. It is kept, so
-// that a command which was stopped goes on where it was.
+// that a command which was stopped resumes where it was.
 type checked struct {
 	Version int    `json:"version"`
 	Dropped string `json:"dropped,omitempty"` // why it is not a task; "" if it is one

@@ -115,7 +115,7 @@ func title(subject string) string {
 	return strings.TrimSpace(visible)
 }
 
-// difficulty goes by the size of the recorded change: nobody has tried yet.
+// difficulty goes by the size of the recorded change: no agent has tried yet.
 func (t *task) difficulty() bench.Difficulty {
 	lines := 0
 	for line := range bytes.Lines(t.patch) {
@@ -190,7 +190,7 @@ func (r *Report) readme() []byte {
 Made by "tally bench mine": %d tasks, each checked in a %s sandbox (%s) to fail on the parent and to pass with the commit, twice each way.
 
 %s
-The issue is the commit's message, and the tests are those of the commit: a message may say too little, or how it was done, and tests may want names that only the commit has. Whoever signs a case has read it. If the repository is public, a model may have seen the commit.
+The issue is the commit's message, and the tests are those of the commit: a message may say too little, or how it was done, and tests may want names that only the commit has. The signer of a case has read it. If the repository is public, a model may have seen the commit.
 `, r.Class, r.Kept, r.Sandbox, r.Toolchain, from.String())
 }
 

@@ -7,7 +7,7 @@
 // each, and writes a class that people can sign, with two agents to try it on: one
 // that makes the recorded change, one that does nothing.
 //
-// The repository is somebody else's. Git is only asked to print objects; what is
+// The repository is untrusted. Git is only asked to print objects; what is
 // in them runs in a sandbox without a network. docs/mine.md says what such a class
 // shows and what it does not.
 package mine

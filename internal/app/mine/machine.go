@@ -37,7 +37,7 @@ type machine struct {
 	workspace string
 
 	// build is the folder with packages that Go compiled; "" for other languages.
-	// Whoever adds to it holds the lock alone, and tests hold it together.
+	// A writer holds the lock alone, and tests hold it together.
 	build  string
 	lock   sync.RWMutex
 	warmed map[string]bool
@@ -65,8 +65,8 @@ func findMachine(ctx context.Context, c *dossier.Corpus, o *Options, l Language)
 			}
 		}
 	}
-	// Packages are compiled into a folder of our own, never into one that somebody
-	// else named.
+	// Packages are compiled into a folder of our own, never into one that the
+	// caller named.
 	if m.build != "" && !slices.Contains(m.mounts, workspace.TestMount{Host: m.build, Inside: goBuildInside}) {
 		m.build = ""
 	}
@@ -101,7 +101,7 @@ func chooseSandbox(ctx context.Context, wanted sandbox.Class) (sandbox.Class, er
 // findGo looks for the compiler, its modules and a place for compiled packages.
 func (m *machine) findGo(ctx context.Context, o *Options) error {
 	cmd := exec.CommandContext(ctx, "go", "env", "GOROOT", "GOMODCACHE", "GOVERSION")
-	cmd.Dir = "/" // not in somebody's module
+	cmd.Dir = "/" // not in a user's module
 	cmd.Env = append(os.Environ(), "GOTOOLCHAIN=local", "GOWORK=off", "GOFLAGS=")
 	out, err := cmd.Output()
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")

@@ -31,7 +31,7 @@ type Options struct {
 	Seconds  int      // that one run of the tests may take on an idle machine; 0 means 300
 	Without  []string // packages of Go: commits whose tests compile one, or one below it, are left out
 
-	Scratch             bool // nobody signs it
+	Scratch             bool // unsigned
 	AddedBy, ReviewedBy string
 
 	// Progress, if not nil, is told of each commit that was checked, one at a time.
@@ -42,7 +42,7 @@ type Options struct {
 type Progress struct {
 	Done, Of, Kept int
 	Commit         Commit // the last that was checked
-	// Left is how long the rest will take if it goes on as it did; 0 while too few
+	// Left is how long the rest will take if it continues as it did; 0 while too few
 	// were checked to tell.
 	Left time.Duration
 }
@@ -94,7 +94,7 @@ const limitReached = "not checked: there were enough tasks already"
 
 // Run mines a repository and writes a class of what it finds, the two reference
 // agents and the report. What was checked is remembered: a run that was stopped
-// goes on when it is started again.
+// resumes when it is started again.
 func Run(ctx context.Context, c *dossier.Corpus, o Options) (*Report, error) {
 	if err := o.settle(c); err != nil {
 		return nil, err
@@ -353,7 +353,7 @@ func (r *Report) checkAll(ctx context.Context, k *checker, tasks []*task, o *Opt
 	wg.Wait()
 	if err := context.Cause(ctx); err != nil {
 		if done > 0 && refusal.Of(err).Name == "" {
-			return nil, refusal.Newf(refusal.Interrupted, "stopped after %d checks: %w", done, err).WithHint("the same command goes on where it was")
+			return nil, refusal.Newf(refusal.Interrupted, "stopped after %d checks: %w", done, err).WithHint("run the same command again to resume where it stopped")
 		}
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 	"tallystick/internal/run/harness"
 )
 
-func TestIssueTextNamesNobody(t *testing.T) {
+func TestIssueTextNamesNoPerson(t *testing.T) {
 	for message, want := range map[string]string{
 		"a: b\n\nWhy.\n\nSigned-off-by: A <a@b.c>\nCo-Authored-By: D <d@e.f>\n": "a: b\n\nWhy.",
 		"fix a.go:12, see 0123abc\r\n\r\nText: kept\r\n":                        "fix a.go:12, see 0123abc\n\nText: kept",

@@ -107,7 +107,7 @@ func isFile(mode string) bool {
 	return mode == modeFile || mode == modeExecutable || mode == "000000"
 }
 
-// newTask reads the trees of a commit. Why says why it is none.
+// newTask reads the trees of a commit. Why says why it is not a task.
 func (r *repository) newTask(ctx context.Context, c *commit, l Language) (t *task, why string, err error) {
 	issue, _ := issueText(c.message)
 	t = &task{commit: c, language: l, issue: issue}
@@ -205,7 +205,7 @@ func (r *repository) files(ctx context.Context, id string) (files []digest.File,
 }
 
 // isGenerated knows the line by which Go and others mark what a program wrote, and
-// code that nobody wrote by hand because its lines are too long.
+// code whose lines are too long to be written by hand.
 func isGenerated(data []byte) bool {
 	head := data[:min(len(data), 4<<10)]
 	if bytes.Contains(head, []byte("Code generated ")) && bytes.Contains(head, []byte("DO NOT EDIT")) || bytes.Contains(head, []byte("@generated")) {

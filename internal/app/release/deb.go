@@ -44,7 +44,7 @@ Section: devel
 Priority: optional
 Description: evaluate AI agents and leave scores that can be proved
  Drives an agent through a bench, records every step, and keeps what came out
- in a ledger that anybody can check offline and nobody can quietly change.
+ in a ledger that anyone can check offline and no one can quietly change.
 `, debVersion(in.Version), b.Platform.Arch, (size+1023)/1024)
 	about, err := tarball(in.Time, "", []file{{"control", 0o644, []byte(control)}, {"md5sums", 0o644, md5sums}})
 	if err != nil {

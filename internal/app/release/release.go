@@ -2,7 +2,7 @@
 // packages, an OCI image layout, a bill of materials and checksums.
 //
 // The same programs, version and time give the same bytes: every entry has the
-// time that is given, belongs to nobody in particular, and stands in a fixed order.
+// time that is given, has no owner's name, and stands in a fixed order.
 // Nothing here builds, signs or writes: .ci/release does, and calls the program in
 // pack.
 package release

@@ -28,7 +28,7 @@ func tarball(when time.Time, top string, files []file) ([]byte, error) {
 func tarOf(when time.Time, top string, files []file) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	// Seconds alone, and neither owner nor name: nothing of whoever built it.
+	// Seconds alone, and neither owner nor name: nothing of the builder.
 	header := func(name string, kind byte, mode, size int64) error {
 		return w.WriteHeader(&tar.Header{Typeflag: kind, Name: name, Mode: mode, Size: size, ModTime: when.Truncate(time.Second), Format: tar.FormatUSTAR})
 	}

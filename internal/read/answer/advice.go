@@ -130,7 +130,7 @@ func recordAdvice(ctx context.Context, c *dossier.Corpus, rec *promote.Recommend
 	return &promote.Answer{Recommendation: rec, Index: pos.Index, File: name}, nil
 }
 
-// receipts proves that the entries are in the ledger, to whoever has its key.
+// receipts proves that the entries are in the ledger, to a reader who has its key.
 func receipts(r *dossier.Reading, indexes []int64) (map[int64]string, error) {
 	if len(indexes) == 0 || len(indexes) > promote.MaxReceipts {
 		return map[int64]string{}, nil

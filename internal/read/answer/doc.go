@@ -4,7 +4,7 @@
 //
 // It takes what package dossier read and what the deciders (scorecard, gate, promote,
 // recount) make of that, and puts it into the form that commands print and pages show.
-// Texts of held-out cases are in it as salted digests, unless somebody asked to see
+// Texts of held-out cases are in it as salted digests, unless the caller asked to see
 // them.
 //
 // Where it stops: it verifies nothing itself, and writes only reports that a person

@@ -46,7 +46,7 @@ type Logged struct {
 
 	// Qualifications are what must be known beside these numbers.
 	Qualifications []history.Qualification `json:"qualifications,omitempty"`
-	// GateMet is nil where nobody can say: the attempt did not finish, left
+	// GateMet is nil where it cannot be said: the attempt did not finish, left
 	// cases out, or the class has no gates or other ones by now.
 	GateMet  *bool    `json:"gate_met"`
 	Problems []string `json:"problems"` // with its records
@@ -74,7 +74,7 @@ func Log(r *dossier.Reading, o LogOptions) ([]Logged, error) {
 	return out, nil
 }
 
-// nothingLogged tells a name that nobody has from a ledger that is still empty.
+// nothingLogged tells an unknown name from a ledger that is still empty.
 func nothingLogged(r *dossier.Reading, o LogOptions) error {
 	var classes, targets []string
 	for _, a := range r.History.Attempts {
@@ -87,7 +87,7 @@ func nothingLogged(r *dossier.Reading, o LogOptions) error {
 }
 
 // MaxGlance is how many tasks an attempt may have whose gates are asked for
-// display: each takes reading the evidence of a task that nobody looked at before.
+// display: each takes reading the evidence of a task that was not looked at before.
 const MaxGlance = 2000
 
 // Glance is an attempt at a glance, as [Log] has it, for display. Of one that is too
@@ -132,7 +132,7 @@ func unknownAmong(what, name string, known []string) error {
 		Suggest(name, known, "there are attempts of %s", listed(known))
 }
 
-// logged counts what became of an attempt; without gates nobody says whether they
+// logged counts what became of an attempt; without gates it does not say whether they
 // are met.
 func logged(a *dossier.Dossier, gates gatesOf) (Logged, error) {
 	l := Logged{ID: a.ID, Class: a.Class, Target: a.Target, Number: a.Ordinal, Of: a.Siblings, Mode: a.Mode, Level: a.Level, StartedAt: a.Time,

@@ -38,7 +38,7 @@ type Why struct {
 	Missing     string             `json:"evidence_missing,omitempty"`
 	Amendment   *Amendment         `json:"amendment,omitempty"` // the last
 	// HeldOut says that the case is held out. Texts are then salted digests, or
-	// they are shown with the salt, because somebody asked.
+	// they are shown with the salt, because the owner asked.
 	HeldOut bool   `json:"held_out,omitempty"`
 	Salt    string `json:"salt,omitempty"`
 	// Reviewed is what people said about the case; no score changes.
@@ -47,7 +47,7 @@ type Why struct {
 	Correction *scorecard.CorrectedRow `json:"correction,omitempty"`
 }
 
-// An Amendment is what somebody set beside the score. Checks are what was
+// An Amendment is what a person set beside the score. Checks are what was
 // compared then, if the evidence has it.
 type Amendment struct {
 	Author string         `json:"author"`
@@ -152,7 +152,7 @@ func why(c *dossier.Case, whole bool) (*Why, error) {
 	return a, nil
 }
 
-// openOrHide returns what hides the texts of a case, or adds the salt for somebody
+// openOrHide returns what hides the texts of a case, or adds the salt for an owner
 // who asked to see them.
 func openOrHide(c *dossier.Case, a *Why) (*dossier.Hider, error) {
 	a.HeldOut = c.IsHeldOut()
@@ -201,7 +201,7 @@ func changeOf(class string, d *trajectory.PolicyDecision) string {
 	case policy.RuleDenyList:
 		return fmt.Sprintf("take %q off the list deny of policy in %s; without a policy there, the mode's own list has it, and a policy replaces that", listed, file)
 	case policy.RuleApproval:
-		return "somebody was asked and refused, or nobody answered: the case's approvals, or whoever sits at the terminal"
+		return "the approval was refused or never came: answer it in the approvals of the case, or at the terminal"
 	case policy.RuleCall:
 		return "the call itself could not be understood"
 	}

@@ -26,7 +26,7 @@ type Input struct {
 	SourceGaps []string
 
 	// Bodies opens the whole text of a step by its SHA-256, in hex. An error that
-	// is fs.ErrNotExist means that it is not there. Nil if nobody has bodies.
+	// is fs.ErrNotExist means that it is not there. Nil if there are no bodies.
 	Bodies func(sha256 string) (io.ReadCloser, error)
 
 	// Log is the SHA-256, in hex, of another harness's log that results and
@@ -84,11 +84,11 @@ type Vouched struct {
 	// Split is that of the registration: validation, test, smoke, or "" if the
 	// class is not of GAIA.
 	Split string
-	// SplitUnknown says that the registration is not at hand, so that nobody can
-	// say which split it names.
+	// SplitUnknown says that the registration is not at hand, so it cannot be
+	// said which split it names.
 	SplitUnknown bool
-	// AnswersOnly are the tasks whose agent ran elsewhere, by id: nobody saw what it
-	// did, so that a trajectory without work says nothing. What a file claims of
+	// AnswersOnly are the tasks whose agent ran elsewhere, by id: what it
+	// did was not observed, so that a trajectory without work says nothing. What a file claims of
 	// itself does not count: an exploit would claim it.
 	AnswersOnly map[string]bool
 	// Digests of the inputs, in hex, where receipts vouch for their bytes or for

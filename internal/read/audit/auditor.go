@@ -9,7 +9,7 @@ import (
 	"tallystick/internal/record/refusal"
 )
 
-// An auditor is one audit while it goes on.
+// An auditor is one audit while it runs.
 type auditor struct {
 	in         Input
 	inputs     Inputs

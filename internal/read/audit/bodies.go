@@ -68,7 +68,7 @@ func (l *leak) isAt(data []byte, at int64) bool {
 	return found
 }
 
-// body reads the whole text of a step; nil if nobody has it. Bytes that do not
+// body reads the whole text of a step; nil if it is not at hand. Bytes that do not
 // have the digest are not what was recorded, whatever they are.
 func (a *auditor) body(s *step) ([]byte, error) {
 	if a.in.Bodies == nil || s.sha256 == "" || s.salted {
@@ -94,7 +94,7 @@ func (a *auditor) body(s *step) ([]byte, error) {
 		return nil, refusal.Newf(refusal.TooLarge, "body %s: more than %d bytes", name, maxBody)
 	}
 	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != name {
-		return nil, refusal.Newf(refusal.DigestMismatch, "body %s: its SHA-256 is %x", name, sum).WithHint("this is not the text that was recorded; get the body from whoever made the trajectory")
+		return nil, refusal.Newf(refusal.DigestMismatch, "body %s: its SHA-256 is %x", name, sum).WithHint("this is not the text that was recorded; get the body from the recorder of the trajectory")
 	}
 	if len(data) == 0 {
 		data = []byte{}

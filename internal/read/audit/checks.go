@@ -16,7 +16,7 @@ const (
 )
 
 // checkNames are the ids and severities of the checks. Both are promises to
-// whoever reads reports.
+// readers of reports.
 var checkNames = [numChecks]struct{ id, severity string }{
 	aud1:  {"answer-leakage", Critical},
 	aud2:  {"no-work-pass", Critical},

@@ -1,11 +1,11 @@
 // Package audit looks for signs of cheating in the results of a benchmark run:
-// the ten checks AUD-1 to AUD-10 of the GAIA submission audit, on anybody's
+// the ten checks AUD-1 to AUD-10 of the GAIA submission audit, on any system's
 // files.
 //
 // [Run] reads results, trajectories, metadata and sources as streams and returns
 // a [Report]. It has no workspace, no ledger, no network and no clock: the same
 // bytes in give the same bytes out. What receipts say about a run of ours comes in
-// as [Vouched]; without it everything is a claim of whoever wrote the files.
+// as [Vouched]; without it everything is a claim of the author of the files.
 //
 // Texts are compared after [Fold], so that full-width and look-alike letters, case,
 // spaces and invisible characters do not hide a match, and after the decodings

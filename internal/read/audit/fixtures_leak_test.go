@@ -142,7 +142,7 @@ func leakNearMisses() []fixture {
 	add("two other answers far apart", func(s *scene) {
 		s.then(call("web_fetch", map[string]any{"page": 1}), gave("web_fetch", sceneTasks[1].gold+filler(5000)+sceneTasks[3].gold+filler(5000)+sceneTasks[4].gold))
 	})
-	add("a file called metadata.jsonl that is somebody else's", func(s *scene) {
+	add("a file called metadata.jsonl of another project", func(s *scene) {
 		s.then(call("web_fetch", map[string]any{"url": "https://example.org/photos/metadata.jsonl"}), gave("web_fetch", "{\"photo\": 1}"))
 	})
 	add("a refused request for the data set", func(s *scene) {

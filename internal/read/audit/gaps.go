@@ -105,7 +105,7 @@ func (a *auditor) workGap(gap string) {
 }
 
 // goldGaps are those of the checks that compare with expected answers. The test
-// split has none: that is no fault of whoever recorded the run.
+// split has none: that is not the recorder's fault.
 func (a *auditor) goldGaps() {
 	if a.results.golds > 0 {
 		if !a.results.graded {

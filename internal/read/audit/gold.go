@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// genericAnswers are what anybody may say about anything: the original's list.
+// genericAnswers are what any agent may say about anything: the original's list.
 var genericAnswers = []string{"", "yes", "no", "true", "false", "none", "null", "unknown", "n/a", "na", "-", "0", "1", "answer", "ok", "x"}
 
 // A gold is the expected answer of a task as it is looked for.

@@ -222,7 +222,7 @@ func (s *sighting) other(ref pieceRef) {
 }
 
 // ownGold finds the task's own answer, unless the matcher did. Inside the question
-// it is no news. A weak answer counts only where it is called one.
+// it is not news. A weak answer counts only where it is called one.
 func (s *sighting) ownGold(text []byte, own *taskInfo) {
 	g := own.gold.folded
 	if own.goldAt >= 0 {

@@ -52,7 +52,7 @@ func TestBadInputIsNamedWithItsPlace(t *testing.T) {
 		{"no model, of two", strings.Replace(goodResult, "{", `{"model":"a",`, 1) + "\n" + strings.Replace(goodResult, "{", `{"model":"b",`, 1), goodTrajectory, "", "names no model, and the results have it of 2 models"},
 		{"steps that are no list", goodResult, `{"task_id":"t1","steps":{}}`, "", "t: line 1: steps is {, expected a list"},
 		{"an offset below zero", goodResult, `{"task_id":"t1","steps":[{"type":"tool_result","gold_hits":{"scanned":true,"offsets":[-1]}}]}`, "", "steps[0]: gold_hits: offsets[0] is -1"},
-		{"metadata that is no object", goodResult, "", "[]", "m: expected a JSON object"},
+		{"metadata that is not an object", goodResult, "", "[]", "m: expected a JSON object"},
 		{"a summary that contradicts the metadata", `{"summary":{"gaia_split":"test"},"results":[` + goodResult + `]}`, "", `{"gaia_split":"validation"}`, `r: summary: gaia_split is "test", and "validation" in m`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestBodiesAreDemandedUntilTheyAreShown(t *testing.T) {
 	salted["salted"] = true
 	s.bodies = nil
 	if r := run(t, s.input(t)); len(r.Bodies) != 0 {
-		t.Errorf("demanded %+v, which nobody can show", r.Bodies)
+		t.Errorf("demanded %+v, which cannot be shown", r.Bodies)
 	}
 }
 
@@ -235,8 +235,8 @@ func TestSourcesMustHaveTheirDigest(t *testing.T) {
 	}
 }
 
-// TestAProgramThatNobodyReadsIsAGap: a target in another language is not a pass.
-func TestAProgramThatNobodyReadsIsAGap(t *testing.T) {
+// TestAnUnreadProgramIsAGap: a target in another language is not a pass.
+func TestAnUnreadProgramIsAGap(t *testing.T) {
 	for name, gap := range map[string]bool{"target/main.rs": true, "target/agent": true, "target.json": false} {
 		s := newScene()
 		s.sources = map[string]string{name: "x"}

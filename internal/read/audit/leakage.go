@@ -187,7 +187,7 @@ func (w *worker) leakage(o *outcome, task int) error {
 	return nil
 }
 
-// A leak is AUD-1 on one task while it goes on.
+// A leak is AUD-1 on one task while it runs.
 type leak struct {
 	w    *worker
 	o    *outcome

@@ -99,8 +99,8 @@ func (w *worker) oracle(o *outcome, task int) {
 }
 
 // repeats reports whether a prompt says what a tool, or the model itself, said
-// before: then nobody told the agent. If a tool's text was recorded only in part
-// nobody can say, and that is no finding.
+// before: then the harness did not tell the agent. If a tool's text was recorded only in part
+// it cannot be said, and that is not a finding.
 func (w *worker) repeats(o *outcome, task, at int) bool {
 	for i := range o.t.steps[:at] {
 		s := &o.t.steps[i]

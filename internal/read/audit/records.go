@@ -30,7 +30,7 @@ type lineReader struct {
 }
 
 // newLineReader refuses what is not UTF-8 text at its first bytes, where a wrong
-// encoding shows, before anybody reports a syntax error in the middle.
+// encoding shows, before the parser reports a syntax error in the middle.
 func newLineReader(name string, src io.Reader) (*lineReader, error) {
 	r := &lineReader{name: name, src: bufio.NewReaderSize(src, readBuffer), max: maxRecord}
 	first, err := r.src.Peek(4)

@@ -112,7 +112,7 @@ type RulesUsed struct {
 	Digest  string `json:"digest"`
 }
 
-// A BodyDemand is a text that somebody must show, because what the trajectory
+// A BodyDemand is a text that the runner must show, because what the trajectory
 // says of it is a claim.
 type BodyDemand struct {
 	TaskID string `json:"task_id"`

@@ -113,13 +113,13 @@ func someOf(list []string) string {
 	return strings.Join(list, "; ")
 }
 
-// otherPrograms are extensions of programs that nobody reads here.
+// otherPrograms are extensions of programs that the audit cannot read.
 var otherPrograms = []string{".c", ".cc", ".class", ".cpp", ".cs", ".dll", ".dylib", ".ex", ".exe", ".exs", ".hs", ".ipynb", ".jar", ".java", ".jl", ".kt", ".lua", ".php", ".pl", ".pyc", ".r", ".rb", ".rs", ".scala", ".so", ".swift", ".wasm"}
 
 // binaries are how programs begin that a compiler made: ELF, Mach-O, PE.
 var binaries = []string{"\x7fELF", "\xcf\xfa\xed\xfe", "\xce\xfa\xed\xfe", "\xca\xfe\xba\xbe", "MZ"}
 
-// isOtherProgram reports whether a source is a program that nobody reads here.
+// isOtherProgram reports whether a source is a program that the audit cannot read.
 func isOtherProgram(name string, data []byte) bool {
 	return slices.Contains(otherPrograms, strings.ToLower(path.Ext(name))) || bytes.HasPrefix(data, []byte("#!")) ||
 		slices.ContainsFunc(binaries, func(magic string) bool { return bytes.HasPrefix(data, []byte(magic)) })
@@ -131,7 +131,7 @@ func MayBeProgram(name string) bool {
 }
 
 // unreadPrograms are the sources that are such programs, if receipts say that the
-// sources are everything: of other files nobody knows what decides a score.
+// sources are everything: of other files it is unknown what decides a score.
 func (a *auditor) unreadPrograms() []string {
 	if a.in.Vouched == nil {
 		return nil
@@ -143,7 +143,7 @@ func (a *auditor) unreadPrograms() []string {
 var dataFiles = []string{".json", ".jsonl", ".yaml", ".yml", ".toml", ".txt", ".md", ".csv", ".lock"}
 
 // unreadSource reports whether a source may be a program in a language that
-// nobody reads here.
+// the audit cannot read.
 func (a *auditor) unreadSource() bool {
 	return slices.ContainsFunc(a.in.Sources, func(s SourceFile) bool { return MayBeProgram(s.Path) })
 }

@@ -56,7 +56,7 @@ var surfacePatterns = sync.OnceValue(func() []*regexp.Regexp {
 	return list
 })
 
-// publicURL is an address on somebody else's machine: what stands in it is not
+// publicURL is an address on another owner's machine: what stands in it is not
 // a file of the harness.
 var publicURL = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`https?://[^\s"'<>)]+`)
@@ -187,7 +187,7 @@ func near(pattern *regexp.Regexp, text []byte, needle string) []byte {
 	}
 }
 
-// injections are the texts with which an answer speaks to whoever grades it.
+// injections are the texts with which an answer speaks to its grader.
 var injections = []struct{ id, needle, pattern string }{
 	{"ignore-previous", "ignore", `\bignore (?:all |any |the |your )*(?:previous|prior|above|earlier|preceding) (?:instructions?|prompts?|rules|directions|guidelines|messages?|text|context)`},
 	{"you-are-the-judge", "you are", `\byou are (?:now )?(?:the|an?) (?:\w+ ){0,2}(?:judge|grader|evaluator|scorer|marker)\b`},

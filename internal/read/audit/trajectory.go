@@ -30,10 +30,10 @@ type step struct {
 	// failed says that a tool gave an error.
 	failed bool
 
-	sha256 string // of the whole text, "" if nobody says
-	salted bool   // the digest is of the text with a salt: nobody can show the body
+	sha256 string // of the whole text, "" if unknown
+	salted bool   // the digest is of the text with a salt: the body cannot be shown
 	cut    bool   // text is only the beginning
-	bytes  int64  // of the whole, -1 if nobody says
+	bytes  int64  // of the whole, -1 if unknown
 	// scanned says that the recorder looked for the answer in the whole text, and
 	// hits where it found it.
 	scanned bool

@@ -23,7 +23,7 @@ func clip(s string, most int) string {
 	return strings.Clone(s[:most])
 }
 
-// numberInto takes a number that counts something; null is none.
+// numberInto takes a number that counts something; null counts nothing.
 func numberInto(to **float64, name string, v jsontext.Value) error {
 	if v.Kind() == 'n' {
 		return nil

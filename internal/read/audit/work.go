@@ -115,7 +115,7 @@ func (a *auditor) collision(r *result) {
 }
 
 // sameNumber compares as the official scorer does, which takes off $, % and
-// commas: 5.0 for 5 is no collision.
+// commas: 5.0 for 5 is not a collision.
 func sameNumber(a, b string) bool {
 	x, err := strconv.ParseFloat(bareNumber(a), 64)
 	y, err2 := strconv.ParseFloat(bareNumber(b), 64)

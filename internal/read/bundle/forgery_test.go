@@ -16,7 +16,7 @@ var hmacTrust = Trust{HMACKey: testKey}
 func ed25519Trust() Trust { return Trust{Signers: []ed25519.PublicKey{testPublic()}} }
 
 // Each row is a forgery and the exact refusal. Those marked with resign are by
-// somebody who holds the HMAC key and gets no further with it than to a bundle
+// a forger who holds the HMAC key and gets no further with it than to a bundle
 // that does not agree with itself.
 func TestVerifyRefusesForgeries(t *testing.T) {
 	le := binary.LittleEndian
@@ -88,7 +88,7 @@ func TestVerifyRefusesForgeries(t *testing.T) {
 		{"one section too few in the count", put16(0x3a, 6), true, refusal.BundleInvalid, "counts 6 sections, and there are more"},
 		{"no section in the count", put16(0x3a, 0), true, refusal.BundleInvalid, "counts 0 sections"},
 		{"flag of a section that is there cleared", put16(6, 0x7d), true, refusal.BundleInvalid, "flags are 0x007d"},
-		{"a flag that nobody knows", put16(6, 0xff), true, refusal.BundleInvalid, "flags are 0x00ff"},
+		{"an unknown flag", put16(6, 0xff), true, refusal.BundleInvalid, "flags are 0x00ff"},
 		{"flag of a section that is not there", func(d []byte) []byte {
 			d = remove(t, d, TagPlan)
 			le.PutUint16(d[6:], 0x7f)
@@ -159,7 +159,7 @@ func TestVerifyRefusesForgeries(t *testing.T) {
 		}), true, refusal.BundleInvalid, "FULL_HASHES has 96 bytes"},
 
 		{"an Ed25519 section of another length", func(d []byte) []byte { return insert(d, 0, TagEd25519, make([]byte, 95)) }, true, refusal.BundleInvalid, "ED25519 has 95 bytes"},
-		{"a receipt that is none", func(d []byte) []byte { return insert(d, 0, TagReceipt, []byte("trust me")) }, true, refusal.BundleInvalid, "RECEIPT"},
+		{"a receipt that is not one", func(d []byte) []byte { return insert(d, 0, TagReceipt, []byte("trust me")) }, true, refusal.BundleInvalid, "RECEIPT"},
 		{"an empty receipt", func(d []byte) []byte { return insert(d, 0, TagReceipt, nil) }, true, refusal.BundleInvalid, "RECEIPT"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -182,7 +182,7 @@ func TestVerifyRefusesForgeries(t *testing.T) {
 	}
 }
 
-// Somebody who holds the HMAC key, and not the Ed25519 key, changes a bundle
+// A forger who holds the HMAC key, and not the Ed25519 key, changes a bundle
 // that both signed.
 func TestEd25519CoversEverythingButTheHMAC(t *testing.T) {
 	le := binary.LittleEndian
@@ -305,7 +305,7 @@ func TestEveryCutIsRefused(t *testing.T) {
 	}
 }
 
-func TestVerifyNeedsSomebodyToTrust(t *testing.T) {
+func TestVerifyNeedsATrustedSigner(t *testing.T) {
 	signed := pack(t, sample(), Seals{HMACKey: testKey, Key: testSigner()})
 	unsigned := pack(t, sample(), Seals{})
 	_, _, policy := receipted(t, nil)
@@ -315,7 +315,7 @@ func TestVerifyNeedsSomebodyToTrust(t *testing.T) {
 		want  refusal.Name
 		text  string
 	}{
-		{"nobody", Trust{}, refusal.Usage, "whom you trust"},
+		{"no signer", Trust{}, refusal.Usage, "whom you trust"},
 		{"an empty HMAC key", Trust{HMACKey: []byte{}}, refusal.Usage, "is empty"},
 		{"a ledger alone", Trust{Ledger: policy}, refusal.Usage, "a receipt alone"},
 		{"a key of small order", Trust{Signers: []ed25519.PublicKey{make([]byte, 32)}}, refusal.WeakKey, ""},

@@ -33,7 +33,7 @@ func TestObservedSectionReadsBack(t *testing.T) {
 	}
 }
 
-// TestObservedForgeriesAreRefused changes the section in the bytes, as somebody
+// TestObservedForgeriesAreRefused changes the section in the bytes, as a forger
 // would who has no key: what a parser accepts must agree with itself.
 func TestObservedForgeriesAreRefused(t *testing.T) {
 	data, err := observedBundle().Pack(Seals{})

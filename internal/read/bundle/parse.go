@@ -8,8 +8,8 @@ import (
 	"tallystick/internal/record/refusal"
 )
 
-// A Parsed is a bundle that agrees with itself. Nobody has checked a signature:
-// it may say anything. Its bytes are those that were given to [Parse]; whoever
+// A Parsed is a bundle that agrees with itself. Its signatures are unchecked:
+// it may say anything. Its bytes are those that were given to [Parse]; a caller who
 // changes them afterwards changes the bundle.
 type Parsed struct {
 	Bundle

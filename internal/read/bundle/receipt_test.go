@@ -117,8 +117,8 @@ func TestReceiptIsVerifiedWithItsBundle(t *testing.T) {
 	}
 }
 
-// A receipt of anything but this task's record is refused, by whoever packs it
-// and by whoever reads it.
+// A receipt of anything but this task's record is refused, by the packer
+// and by the reader.
 func TestReceiptOfAnotherRecordIsRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -130,7 +130,7 @@ func TestReceiptOfAnotherRecordIsRefused(t *testing.T) {
 		{"of another class", func(r *evidence.CaseScored) { r.Class = "break" }, "is of task"},
 		{"of a pass", func(r *evidence.CaseScored) { r.Outcome, r.Score.Passed = evidence.Passed, true }, "says passed, the header says failed"},
 		{"of fewer retries", func(r *evidence.CaseScored) { r.Retries = 1 }, "counts 1 retries"},
-		{"of a record that is none", func(r *evidence.CaseScored) { r.Vantage = "" }, "vantage"},
+		{"of a record that is not one", func(r *evidence.CaseScored) { r.Vantage = "" }, "vantage"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b, receipt, _ := receipted(t, tt.change)
@@ -159,7 +159,7 @@ func TestReceiptOfAnotherRecordIsRefused(t *testing.T) {
 	}
 }
 
-// Whoever holds the HMAC key can put another receipt in; the ledger's key and
+// A holder of the HMAC key can put another receipt in; the ledger's key and
 // the Ed25519 signature do not let it pass.
 func TestReceiptThatProvesNothingIsRefused(t *testing.T) {
 	b, receipt, policy := receipted(t, nil)

@@ -83,7 +83,7 @@ func find(t testing.TB, data []byte, tag Tag) int {
 	return 0
 }
 
-// resign puts a new HMAC on bytes that were changed, as somebody with the key
+// resign puts a new HMAC on bytes that were changed, as a holder of the key
 // can.
 func resign(data, key []byte) []byte {
 	n := len(data) - hmacSize

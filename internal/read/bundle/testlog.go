@@ -107,7 +107,7 @@ type summaryForm struct {
 }
 
 // A list of counts: "1 failed, 3 passed, 2 skipped". The words are spelled out:
-// "3 files" is no summary, and neither is a compiler's "1 error".
+// "3 files" is not a summary, and neither is a compiler's "1 error".
 const (
 	countItem = `\d+ (?:passed|failed|errors?|failures?|skipped|xfailed|xpassed|deselected|warnings?|rerun|todo|total|pending|ignored)`
 	countList = `(` + countItem + `(?:(?:, | \| )` + countItem + `)*)`

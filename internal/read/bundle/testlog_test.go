@@ -29,7 +29,7 @@ func TestTestLogsAreUnderstood(t *testing.T) {
 		{"unittest, one skipped", "Ran 5 tests in 0.001s\n\nOK (skipped=1)\n", "5 passed, 0 failed (unittest)"},
 		{"unittest, failed", "Ran 5 tests in 0.001s\n\nFAILED (failures=1, errors=2)\n", "0 passed, 3 failed (unittest)"},
 		{"unittest, ran nothing", "Ran 0 tests in 0.000s\n\nOK\n", "0 passed, 0 failed (unittest)"},
-		{"an OK of nobody", "OK\n", "0 passed, 0 failed (unittest)"},
+		{"an OK of no test", "OK\n", "0 passed, 0 failed (unittest)"},
 		{"go", "ok  \texample.com/a\t0.01s\nok  \texample.com/b\t(cached)\n?   \texample.com/c\t[no test files]\nok  \texample.com/d\t0.1s [no tests to run]\n", "2 passed, 0 failed (go)"},
 		{"go, with coverage", "ok  \texample.com/a\t0.01s\tcoverage: 80.0% of statements\n", "1 passed, 0 failed (go)"},
 		{"go, failed", "--- FAIL: TestX (0.00s)\n    --- FAIL: TestX/sub (0.00s)\nFAIL\nFAIL\texample.com/a\t0.01s\nFAIL\n", "0 passed, 4 failed (go)"},

@@ -47,7 +47,7 @@ func appendToolCall(b []byte, c ToolCall) []byte {
 // refusal and not the end: a reader that stops there shows less than was signed.
 func parseTrace(value []byte) ([]ToolCall, error) {
 	if len(value) == 0 {
-		return nil, invalid("TRACE is there and empty; without tool calls there is none")
+		return nil, invalid("TRACE is there and empty; a bundle without tool calls must not have it")
 	}
 	le := binary.LittleEndian
 	// One string for all actions, one slice of the least size an entry can

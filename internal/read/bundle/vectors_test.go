@@ -211,7 +211,7 @@ func TestPackRefusesWhatAReaderWould(t *testing.T) {
 		{"an unknown section twice", func(b *Bundle, _ *Seals) { b.Other = []Section{{9, nil}, {9, nil}} }, refusal.Malformed},
 		{"an empty HMAC key", func(_ *Bundle, s *Seals) { s.HMACKey = []byte{} }, refusal.Malformed},
 		{"an HMAC key that can be guessed", func(_ *Bundle, s *Seals) { s.HMACKey = []byte("secret") }, refusal.Malformed},
-		{"a receipt that is none", func(_ *Bundle, s *Seals) { s.Receipt = []byte("receipt") }, refusal.Malformed},
+		{"a receipt that is not one", func(_ *Bundle, s *Seals) { s.Receipt = []byte("receipt") }, refusal.Malformed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b, s := sample(), Seals{}

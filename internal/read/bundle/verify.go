@@ -13,7 +13,7 @@ import (
 // Trust says whom the caller believes. Whatever is named must hold: with an
 // HMAC key and an Ed25519 key both signatures are needed. There is no default.
 type Trust struct {
-	// HMACKey is shared with whoever packed the bundle.
+	// HMACKey is shared with the packer of the bundle.
 	HMACKey []byte
 	// Signers are the keys of which one must have signed.
 	Signers []ed25519.PublicKey
@@ -26,13 +26,13 @@ type Trust struct {
 func (t Trust) Validate() error {
 	switch {
 	case t.HMACKey != nil && len(t.HMACKey) == 0:
-		return refusal.Newf(refusal.Usage, "the HMAC key is empty, so anybody could have made the signature")
+		return refusal.Newf(refusal.Usage, "the HMAC key is empty, so any forger could have made the signature")
 	case t.HMACKey == nil && len(t.Signers) == 0 && len(t.Ledger.Logs) > 0:
 		return refusal.Newf(refusal.Usage, "a receipt alone does not vouch for a bundle").
-			WithHint("name the HMAC key or the Ed25519 key of whoever signed it too")
+			WithHint("name the HMAC key or the Ed25519 key of its signer too")
 	case t.HMACKey == nil && len(t.Signers) == 0:
 		return refusal.Newf(refusal.Usage, "verifying a bundle needs to know whom you trust").
-			WithHint("name the HMAC key or the Ed25519 key of whoever signed it; there is no default")
+			WithHint("name the HMAC key or the Ed25519 key of its signer; there is no default")
 	}
 	for _, k := range t.Signers {
 		if err := seal.CheckEd25519(k); err != nil {
@@ -52,7 +52,7 @@ type Verified struct {
 	Record       *evidence.CaseScored // its body
 }
 
-// Unchecked lists the seals that the bundle carries and nobody was named for.
+// Unchecked lists the seals that the bundle carries and the caller named no key for.
 func (v *Verified) Unchecked() []string {
 	out := []string{}
 	if v.HMAC != nil && !v.HMACVerified {
@@ -99,7 +99,7 @@ func Verify(data []byte, t Trust) (*Verified, error) {
 
 func unsigned(what string) error {
 	return refusal.Newf(refusal.BundleUnsigned, "bundle: it carries no %s, and one is asked for", what).
-		WithHint("it was never made with one, or somebody took it off: ask whoever gave you the bundle")
+		WithHint("it was never made with one, or it was taken off: ask the sender of the bundle")
 }
 
 func (v *Verified) verifyHMAC(key []byte) error {

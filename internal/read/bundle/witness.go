@@ -3,7 +3,7 @@
 // totals in its header and a signature over all of it.
 //
 // A [Bundle] is the content; [Bundle.Pack] makes the file. [Parse] reads a file
-// and checks that it agrees with itself, [Verify] that somebody whom the caller
+// and checks that it agrees with itself, [Verify] that a signer whom the caller
 // named signed it, and [CheckOutcome] that its test log supports its outcome.
 // The bytes are those of the format's first implementation (RVF), which
 // reads what is packed here and whose bundles verify here. docs/formats/bundle.md
@@ -17,8 +17,8 @@
 //     and all of it. An unsigned bundle never passes.
 //   - No input makes it panic, and memory is bounded by [MaxBytes].
 //
-// Where it stops: an HMAC proves nothing to anybody without the key, and with
-// the key anybody can forge; that is what the Ed25519 section is for. A
+// Where it stops: an HMAC proves nothing to a reader without the key, and every
+// holder of the key can forge one; that is what the Ed25519 section is for. A
 // signature says who vouches for the bundle, not that the bundle is true. The
 // 8-byte hashes of the format are carried and never trusted.
 //

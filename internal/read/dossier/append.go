@@ -28,7 +28,7 @@ const aheadLimit = 4096
 // AppendLines appends records of a kind by hand, one JSON body a line, as fast as
 // they come, and answers each when it is durable. A bad line stops the reading;
 // what was accepted before it is on disk and answered. So does an answer that
-// cannot be given: whoever feeds us must not go on for hours into a full disk or a
+// cannot be given: the caller must not continue for hours into a full disk or a
 // closed pipe. Wait is how long another writer is waited for.
 func (p *Place) AppendLines(ctx context.Context, kind evidence.Kind, in io.Reader, wait time.Duration, answer func(Appended) error) error {
 	l, err := p.OpenLedgerWithin(ctx, wait)
@@ -108,7 +108,7 @@ type inputLine struct {
 
 // readBodies reads lines until ctx ends. It reads in a goroutine of its own: a
 // read cannot be interrupted, and a signal must end the command even while
-// nobody writes.
+// no process writes.
 func readBodies(ctx context.Context, in io.Reader) <-chan inputLine {
 	lines := make(chan inputLine)
 	send := func(l inputLine) bool {

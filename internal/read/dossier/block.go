@@ -86,7 +86,7 @@ func (p *Place) Record(event evidence.IntegrityEvent) {
 }
 
 // isCopy reports whether this machine knows the ledger from another folder. A
-// command that only looks must not go on with a copy: the original would be the
+// command that only looks must not continue on a copy: the original would be the
 // one that lags behind.
 func (p *Place) isCopy() bool {
 	if p.Settings.Ledger != "" {

@@ -19,7 +19,7 @@ const clockTolerance = 10 * time.Minute
 
 // A cadence is how often anchors are due, as the pins say or as the ledger shows,
 // and when they came. A ledger that says nothing for days is a job that was
-// stopped, or a history that was put back and goes on as if nothing had been.
+// stopped, or a history that was put back and continues as if nothing had been.
 type cadence struct {
 	opened    time.Time // first entry of the ledger
 	published []publishedAnchor

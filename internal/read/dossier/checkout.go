@@ -15,13 +15,13 @@ import (
 
 // Fresh reports whether the workspace is a fresh checkout: it came out of git,
 // where no ledger is, and this folder never had one. A ledger that was here and
-// is gone is another matter: it is refused, by [Place.lost] or by whoever
+// is gone is another matter: it is refused, by [Place.lost] or by the caller that
 // compares the ledger with what is known of it.
 //
 // What tells the two apart: this machine's memory, which knows in which folder a
 // ledger was last written; what a ledger leaves beside it in .tally, which git
 // does not carry; and, in a folder that git carries, a newest anchor that git does
-// not have, since only whoever has the ledger publishes one.
+// not have, since only the operator of the ledger publishes one.
 func (p *Place) Fresh() (bool, error) {
 	if p.Settings.Ledger != "" {
 		return false, nil // whatever is here, the ledger is in its store

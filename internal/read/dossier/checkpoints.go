@@ -122,8 +122,8 @@ type CosignedAnchor struct {
 
 // Anchors says of each anchor and kept checkpoint when witnesses cosigned it.
 // That the ledger agrees with them was verified with it. An anchor that the
-// ledger says was published and that is gone is no reason to go on without:
-// whoever removes anchors has something to hide. [refusal.MissingAnchor] is left
+// ledger says was published and that is gone must stop the caller:
+// a person who removes anchors has something to hide. [refusal.MissingAnchor] is left
 // for the caller to record.
 func (r *Reading) Anchors() ([]CosignedAnchor, error) {
 	if err := r.missingAnchor(); err != nil {
@@ -190,14 +190,14 @@ func (r *Reading) missingAnchor() error {
 	for _, a := range r.History.Anchors {
 		if size, ok := there[a.Date]; !ok || size < a.Size {
 			return refusal.Newf(refusal.MissingAnchor, "entry %d says that %d entries were anchored on %s; the anchor of that day is missing or covers only %d", a.Index, a.Size, a.Date, size).
-				WithHint("restore %s from git; without it nobody can tell whether the ledger was cut", filepath.Join(r.AnchorsDir(), a.Date+".json"))
+				WithHint("restore %s from git; without it you cannot tell whether the ledger was cut", filepath.Join(r.AnchorsDir(), a.Date+".json"))
 		}
 	}
 	return nil
 }
 
 // everyAnchorGone refuses a workspace from which all anchors were taken although
-// the ledger says that some were published: whoever removes them has something to
+// the ledger says that some were published: a person who removes them has something to
 // hide, and nothing that follows may be built on it.
 func everyAnchorGone(dir string, published []history.Anchor, there int) error {
 	if len(published) == 0 || there > 0 {
@@ -205,7 +205,7 @@ func everyAnchorGone(dir string, published []history.Anchor, there int) error {
 	}
 	last := published[len(published)-1]
 	return refusal.Newf(refusal.MissingAnchor, "entry %d says that %d entries were anchored on %s, and there is no anchor in %s", last.Index, last.Size, last.Date, dir).
-		WithHint(`restore them with "git checkout -- audit/anchors"; without them nobody can tell whether the ledger was cut`)
+		WithHint(`restore them with "git checkout -- audit/anchors"; without them you cannot tell whether the ledger was cut`)
 }
 
 // cosignedAt is the earliest time at which one of the witnesses cosigned a

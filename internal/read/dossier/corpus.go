@@ -53,9 +53,9 @@ func (c *Corpus) Close() error { return c.Root.Close() }
 // OpenCorpus finds out who is trusted in the workspace.
 func (p *Place) OpenCorpus() (*Corpus, error) { return p.OpenCorpusFor("") }
 
-// OpenCorpusFor is OpenCorpus for somebody who keeps the trust root himself;
-// none if it is "". The workspace's own comes with the checkout: whoever can
-// change that could bring signers of his own and sign everything again.
+// OpenCorpusFor is OpenCorpus for a caller who keeps the trust root outside the workspace;
+// none if it is "". The workspace's own comes with the checkout: a contributor who can
+// change that could add other signers and sign everything again.
 func (p *Place) OpenCorpusFor(trustRoot string) (*Corpus, error) {
 	return p.openCorpus(trustRoot, func(c *Corpus) error {
 		var who people
@@ -134,7 +134,7 @@ func (c *Corpus) find(read func(*Corpus) error) error {
 func (c *Corpus) trust(v *ledger.Verified, who *people) {
 	c.verified = v
 	if c.Shared != nil {
-		return // nobody but the machine itself is named in a checkout's own ledger
+		return // only the machine itself is named in a checkout's own ledger
 	}
 	c.From, c.Versions, c.FirstEntry = "ledger", who.versions, who.first
 	c.Recorded = who.recorded
@@ -156,7 +156,7 @@ func (p *Place) requireTrustRoot(trustRoot string) error {
 		return refusal.Newf(refusal.Usage, "--trust-root: %w", err)
 	case want != p.PeopleRoot():
 		return refusal.Newf(refusal.SignersChainBroken, "the trust root of this workspace is %s, --trust-root says %s", p.PeopleRoot(), want).
-			WithHint("somebody changed tally.yaml and with it who is trusted, or this is another workspace")
+			WithHint("tally.yaml was changed, and with it who is trusted, or this is another workspace")
 	}
 	return nil
 }

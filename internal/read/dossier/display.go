@@ -10,10 +10,10 @@ import (
 
 // A Display answers what is shown to people and decides nothing, from a cache
 // where it can. A row of the cache says that the evidence of a record was found
-// whole, and in which files; it holds as long as nobody touched these.
+// whole, and in which files; it holds as long as these are untouched.
 //
-// The cache is a folder of the workspace that anybody may delete, and that
-// whoever can write there may forge. So gate, promote, verify and whatever else
+// The cache is a folder of the workspace that may be deleted at any time, and that
+// a process that can write there may forge. So gate, promote, verify and whatever else
 // decides or vouches takes a [Whole]; package structure has the list of those who
 // may ask for a Display.
 type Display struct {
@@ -97,7 +97,7 @@ func (d *Display) note(attempt string, key digest.Content, named []digest.Conten
 	d.rows[attempt].Add(key, files)
 }
 
-// Close writes down what is new. That it could not is no reason to fail: the
+// Close writes down what is new. A failure to write is ignored: the
 // next one derives it again.
 func (d *Display) Close() {
 	d.mu.Lock()

@@ -69,7 +69,7 @@ func (c *Case) Trajectory() (*trajectory.Verified, error) {
 }
 
 // Events are the lines of the trajectory as they were hashed. Those of a held-out
-// case are refused unless somebody asked to see it.
+// case are refused unless the caller asked to see it.
 func (c *Case) Events() ([]byte, error) {
 	if hidden, err := c.IsHidden(); err != nil || hidden {
 		return nil, cmp.Or(err, HeldOut(c.ID))
@@ -104,7 +104,7 @@ func (c *Case) RubricSaid() (string, error) {
 }
 
 // AmendedTo is the last amendment of the record and what was compared for it; nil
-// if nobody amended the record. What is missing is an error beside the amendment.
+// if the record was not amended. What is missing is an error beside the amendment.
 func (c *Case) AmendedTo() (amended *evidence.ScoreAmended, checks []grade.Detail, missing, err error) {
 	if c.Amendment == nil {
 		return nil, nil, nil, nil
@@ -147,7 +147,7 @@ func (r *Reading) checksIn(name digest.Content) ([]grade.Detail, error) {
 	return append([]grade.Detail{}, doc.Checks...), nil
 }
 
-// A CaseQuery says which case somebody means.
+// A CaseQuery says which case the caller means.
 type CaseQuery struct {
 	Case    string
 	Attempt string // "" for the newest that has a record of it

@@ -36,7 +36,7 @@ func (r *Reading) Entries(indexes ...int64) (map[int64]Entry, error) {
 		at := ledger.PositionOf(r.History.Origin, i, r.History.HeadAfter(i), raw[i])
 		if want := r.History.HeadAfter(i + 1); want.IsZero() || at.Head != want {
 			return nil, refusal.Newf(refusal.Unreadable, "entry %d is not the one that was verified a moment ago", i).
-				WithHint("somebody writes to the ledger's files; verify it again when nobody does")
+				WithHint("another process is writing to the ledger's files; verify it again when that has ended")
 		}
 		out[i] = Entry{at, raw[i]}
 	}

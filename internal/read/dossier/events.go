@@ -138,14 +138,14 @@ func (p *Place) eventsDiffer(attempt string, sealed *sealedEvents) (string, refu
 	}
 	if sealed.whole != nil {
 		if found := digest.ContentOf(data); found != *sealed.whole {
-			return fmt.Sprintf("attempt %s: %s is %s with %d lines, the ledger says %s%s: somebody changed it", attempt, name, found, bytes.Count(data, newline), *sealed.whole, lines(sealed.count)), refusal.DigestMismatch, nil
+			return fmt.Sprintf("attempt %s: %s is %s with %d lines, the ledger says %s%s: the file was changed", attempt, name, found, bytes.Count(data, newline), *sealed.whole, lines(sealed.count)), refusal.DigestMismatch, nil
 		}
 		if n := int64(bytes.Count(data, newline)); sealed.count > 0 && n != sealed.count {
 			return fmt.Sprintf("attempt %s: %s has %d lines, the ledger says %d", attempt, name, n, sealed.count), refusal.DigestMismatch, nil
 		}
 	}
 	if n := partsDiffer(data, sealed.parts); n > 0 {
-		return fmt.Sprintf("attempt %s: the first %d lines of %s are not those that were there when a case began: somebody changed them, or the machine lost power", attempt, n, name), refusal.DigestMismatch, nil
+		return fmt.Sprintf("attempt %s: the first %d lines of %s are not those that were there when a case began: they were changed, or the machine lost power", attempt, n, name), refusal.DigestMismatch, nil
 	}
 	return "", "", nil
 }

@@ -41,7 +41,7 @@ func (c *gitCheck) visit(rec ledger.Record) {
 
 // verify compares the verified ledger with the anchors, given how many there are
 // in the work tree. Only those that an operator of this ledger signed count:
-// anybody can commit a file.
+// every contributor can commit a file.
 func (c *gitCheck) verify(v *ledger.Verified, there int) error {
 	if c == nil {
 		return nil

@@ -18,7 +18,7 @@ import (
 )
 
 // A gitMemory is what the git repositories around a workspace know of the anchors
-// of its ledger. Whoever puts an old ledger back can delete files and memories;
+// of its ledger. An attacker who puts an old ledger back can delete files and memories;
 // what was committed stays in the objects of a repository until git collects it.
 type gitMemory struct {
 	anchors []gitAnchor
@@ -308,7 +308,7 @@ func (r Repository) smallBlobs(ctx context.Context) (blobs []string, whole bool,
 const minAnchorBytes = 300
 
 // parseAnchors reads what "git cat-file --batch" prints, and counts what is
-// missing. What is not an anchor of the origin is somebody else's file.
+// missing. What is not an anchor of the origin is a file of another project.
 func parseAnchors(data []byte, origin string) (out []gitAnchor, gone int) {
 	r := bufio.NewReader(bytes.NewReader(data))
 	for {
@@ -329,7 +329,7 @@ func parseAnchors(data []byte, origin string) (out []gitAnchor, gone int) {
 		if _, err := io.ReadFull(r, blob); err != nil {
 			return out, gone + 1
 		}
-		// Most files are none, and a look at the origin is cheaper than a parser.
+		// Most files are not anchors, and a look at the origin is cheaper than a parser.
 		if size > ledger.MaxAnchorBytes || !bytes.Contains(blob, []byte(origin)) {
 			continue
 		}

@@ -59,7 +59,7 @@ func TestAnchorsOfALargeRepository(t *testing.T) {
 	}
 }
 
-// anchorLike is an anchor whose signatures nobody looks at here.
+// anchorLike is an anchor whose signatures are not looked at here.
 func anchorLike(t *testing.T, a *ledger.Anchor) []byte {
 	t.Helper()
 	at, err := evidence.ParseTime(a.Date + "T00:00:00.000Z")

@@ -77,7 +77,7 @@ func (p *Place) BestCheckpoint(v *ledger.Verified, index int64) (ledger.TreeHead
 	return v.TreeHead, v.Checkpoint
 }
 
-// OwnLedger verifies the ledger of the workspace, for whoever trusts what it says
+// OwnLedger verifies the ledger of the workspace, for a caller who trusts what it says
 // of its people.
 func (p *Place) OwnLedger() (*ledger.Verified, error) {
 	place, err := p.Sequencer()

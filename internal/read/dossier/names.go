@@ -11,7 +11,7 @@ import (
 	"tallystick/internal/run/suites"
 )
 
-// Names lists what can be named in a workspace, for somebody who is typing. It
+// Names lists what can be named in a workspace, for a user who is typing. It
 // looks at the names of files alone: nothing is verified, and it takes the same
 // time whatever the size of the ledger. What cannot be read is not listed; the
 // zero value lists nothing.

@@ -27,7 +27,7 @@ type Operators struct {
 	Operators []Operator `json:"operators"`
 }
 
-// A Operator gives away the salt, so that anybody who may read the file
+// A Operator gives away the salt, so that a reader of the file
 // can check that the hash is this person's.
 type Operator struct {
 	Hash     digest.ID `json:"hash"`
@@ -43,7 +43,7 @@ var operatorsRules = strictyaml.Rules{
 }
 
 // parseOperators reads the file and checks that each hash is that of the person
-// beside it. Whether anybody signed it is for [Place.VerifyOperators].
+// beside it. Whether it is signed is for [Place.VerifyOperators].
 func parseOperators(name string, data []byte) (*Operators, error) {
 	var f Operators
 	doc, err := strictyaml.Decode(name, data, operatorsRules, &f)
@@ -160,7 +160,7 @@ func (s SeenOperators) InOrder() []digest.ID {
 // OperatorHash is the salted hash of an operator in this ledger. The salt comes from
 // a signature of the operator's own key over the ledger's name, which is the same each
 // time (RFC 8032): one operator has one hash on every machine, and who does not have
-// the key cannot try names. audit/operators.yaml gives the salt to whoever may know
+// the key cannot try names. audit/operators.yaml gives the salt to readers who may know
 // who is behind a hash.
 func (p *Place) OperatorHash(key *seal.Key, name string) (hash digest.ID, salt string, err error) {
 	id := digest.IDOf(ed25519.Sign(key.Ed25519(), []byte("tallystick-operator-salt\n"+p.Settings.Origin)))

@@ -18,9 +18,9 @@ import (
 // Outside is who else than this machine has seen the history, the most of it first:
 // witnesses that two people signed for and that are not themselves, and remotes of
 // git that they signed for. What no people signed for is told to the caller and
-// counts for nothing: any file of the workspace that nobody signs is the operator's.
+// counts for nothing: any unsigned file of the workspace is the operator's.
 //
-// A remote is believed by what this clone has of it: that a push or a fetch put an
+// A remote is judged by what this clone has of it: that a push or a fetch put an
 // anchor under refs/remotes. Who has a shell here can write such a ref; people look
 // at the remote itself before they approve.
 func (r *Reading) Outside(ctx context.Context) ([]evidence.Outside, error) {

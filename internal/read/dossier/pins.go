@@ -17,7 +17,7 @@ import (
 )
 
 // pinnedLedgers lists the ledgers that the signed pins name. A file that two people
-// did not sign pins nothing, and it is no reason not to read the ledger: whatever
+// did not sign pins nothing, and the ledger is still read: whatever
 // decides verifies the bench too, which such a file makes fail.
 func (r *Reading) pinnedLedgers(v *ledger.Verified) ([]history.Ledger, error) {
 	var err error
@@ -60,7 +60,7 @@ func (p *Place) signedPins(v *ledger.Verified) (pins *bench.Pins, why error, err
 
 // witnessPolicies are what a cosigned checkpoint has to meet, all of them. The first
 // names the witnesses that decide: those that two people signed for, and none if
-// they signed for none. The settings, which nobody signs, may only ask for more.
+// they signed for none. The settings, which are unsigned, may only ask for more.
 func (p *Place) witnessPolicies(pins *bench.Pins, v *ledger.Verified) ([]ledger.Policy, error) {
 	signed := ledger.Policy{Logs: v.EveryKey()}
 	unsigned := ledger.Policy{Logs: v.EveryKey(), Quorum: p.Settings.Quorum}
@@ -124,7 +124,7 @@ func (p *Place) ownKeys(v *ledger.Verified) map[string]string {
 	return own
 }
 
-// publicKeyIn is the key in a file of one, nil if it is none that can be read.
+// publicKeyIn is the key in a file of one, nil if it is not a readable key.
 func publicKeyIn(path string) ed25519.PublicKey {
 	data, err := store.ReadFile(store.OS{}, path, 1<<16)
 	if err != nil {
@@ -173,7 +173,7 @@ func (r *Reading) PinNote() string {
 }
 
 // ExamplesSign reports whether the example people of "tally init" can sign benches and
-// pins now. They are nobody: what they sign for, whoever has their keys signs for.
+// pins now. They stand for no person: every reader of the workspace has their keys.
 func (r *Reading) ExamplesSign() bool { return r.reader.ExamplesSign(r.Now()) }
 
 // PinThisLedger adds the ledger to pins that people are about to sign.

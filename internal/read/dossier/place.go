@@ -2,7 +2,7 @@
 // what its evidence is, and what can be proved of both.
 //
 // Everything starts from a [Place]. [Place.Read] verifies the ledger once and
-// gathers what was asked for into a [Reading], which goes on as the ledger grows;
+// gathers what was asked for into a [Reading], which continues as the ledger grows;
 // [Place.ReadCorpus] finds out on the same way who is trusted. What a Place returns has been verified against
 // the published anchors, this machine's memory and the trust root, or is an
 // error; evidence of an attack leaves an alarm behind before it is returned.
@@ -126,7 +126,7 @@ func (p *Place) OperatorKey() (*seal.Key, error) {
 	path := p.Getenv("TALLY_OPERATOR_KEY")
 	switch {
 	case p.Shared != nil:
-		path = p.CheckoutKey() // its ledger knows nobody else
+		path = p.CheckoutKey() // its ledger knows no other operator
 	case path == "":
 		path = filepath.Join(p.KeysDir(), "operator")
 	}
@@ -161,7 +161,7 @@ func (p *Place) OpenLedger(ctx context.Context) (*sequencer.Ledger, error) {
 	return p.OpenLedgerWithin(ctx, LockWait)
 }
 
-// OpenLedgerWithin is OpenLedger for somebody who waits longer, or not at all.
+// OpenLedgerWithin is OpenLedger for a caller who waits longer, or not at all.
 func (p *Place) OpenLedgerWithin(ctx context.Context, wait time.Duration) (*sequencer.Ledger, error) {
 	cfg, err := p.Config()
 	if err != nil {

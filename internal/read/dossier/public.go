@@ -18,7 +18,7 @@ import (
 
 // A Public is what may leave the workspace of an attempt. The texts of held-out cases
 // do not exist in it: they are salted digests, or refused where a digest would not
-// do, unless somebody asked for them ([Ask].ShowHeldOut). What it gives is read from
+// do, unless the caller asked for them ([Ask].ShowHeldOut). What it gives is read from
 // evidence whose digests were checked; that of a [Whole] was all read before.
 type Public struct {
 	*history.Attempt
@@ -79,7 +79,7 @@ func (d *Dossier) hiddenPieces() (map[digest.Content]string, error) {
 		}
 		files, err := c.Files()
 		if err != nil {
-			return nil, err // nobody knows what else belongs to it
+			return nil, err // what else belongs to it is unknown
 		}
 		for _, name := range slices.Concat(c.Evidence, files.All()) {
 			pieces[name] = c.ID

@@ -19,7 +19,7 @@ import (
 	"tallystick/internal/run/bench"
 )
 
-// An Ask says what of a workspace's ledger somebody needs. All of it is gathered
+// An Ask says what of a workspace's ledger the caller needs. All of it is gathered
 // in one verification.
 type Ask struct {
 	// Want reports whether the records of an attempt are needed, given what its
@@ -30,10 +30,10 @@ type Ask struct {
 	Again bool
 	// Prove says that entries will be proved: [Reading.Prove]. It implies Again.
 	Prove bool
-	// ShowHeldOut says that somebody asked to see held-out cases.
+	// ShowHeldOut says that the caller asked to see held-out cases.
 	ShowHeldOut bool
 	// Git says that the ledger is compared with the anchors that git holds, too:
-	// whoever runs or publishes something must not build on a ledger that was put
+	// a run or a publication must not build on a ledger that was put
 	// back.
 	Git bool
 	// Visit sees each entry of the ledger besides, undecoded. It may be nil.
@@ -46,7 +46,7 @@ type Ask struct {
 // gathered on the way: people, acceptances, attempts, anchors. Only
 // [Place.Read] makes one.
 //
-// Several goroutines may ask it, as long as nobody calls Refresh.
+// Several goroutines may ask it, as long as none calls Refresh.
 type Reading struct {
 	*Place
 	// History is what the ledger says about attempts.
@@ -58,7 +58,7 @@ type Reading struct {
 	verified *ledger.Verified
 	anchors  []sequencer.AnchorFile
 	kept     []keptCheckpoint
-	pins     *bench.Pins      // nil if nobody signed any
+	pins     *bench.Pins      // nil if none are signed
 	git      *gitCheck        // nil unless git is to be looked at
 	tree     *ledger.Tree     // nil unless entries will be proved
 	advised  map[int64]Advice // nil unless entries will be read again
@@ -111,7 +111,7 @@ func (p *Place) Read(ask Ask) (*Reading, error) {
 // A Standing says how a ledger's files are, compared with when they were read last.
 type Standing int
 
-// The standings: nobody touched them; there is more to read; somebody wrote to them
+// The standings: they are untouched; there is more to read; a process wrote to them
 // without adding anything, so all of them is to be read again.
 const (
 	Unchanged Standing = iota
@@ -119,7 +119,7 @@ const (
 	Rewritten
 )
 
-// Standing looks at the ledger's files from outside. It is no verification.
+// Standing looks at the ledger's files from outside. It is not a verification.
 func (r *Reading) Standing() (Standing, error) {
 	now, err := r.lookAtFiles()
 	switch {
@@ -326,7 +326,7 @@ func (r *Reading) levelHint(lacks, has []history.Property) string {
 	case lacks[0] == history.ReproducedProperty:
 		return `"tally reproduce ATTEMPT" under another operator's key adds it`
 	}
-	return "the class is a scratch class, or nobody in force signed the registration"
+	return "the class is a scratch class, or no signer in force signed the registration"
 }
 
 func orNothing(properties []history.Property) string {
@@ -340,7 +340,7 @@ func orNothing(properties []history.Property) string {
 	return strings.Join(words, ", ")
 }
 
-// tape notes a recording. That somebody claims one by hand shows nothing, and one
+// tape notes a recording. One that a person claims by hand shows nothing, and one
 // that was thrown away, or could not be written, is not there.
 func (p *people) tape(byHand bool, b *evidence.CassetteRecorded) {
 	switch {
@@ -363,7 +363,7 @@ func (r *Reading) Attempt(id string) (*Dossier, error) {
 	return nil, r.History.Unknown(id, history.Scope{})
 }
 
-// Verified is the ledger as it was verified last, for a writer that goes on from
+// Verified is the ledger as it was verified last, for a writer that continues from
 // there: [sequencer.Config].From.
 func (r *Reading) Verified() *ledger.Verified { return r.verified }
 

@@ -16,7 +16,7 @@ import (
 const gitTimeout = 20 * time.Second
 
 // A Repository is a folder that git is asked about: what it remembers of a workspace
-// stays, whoever puts an old ledger back.
+// stays, even if an old ledger is put back.
 type Repository struct {
 	Dir  string
 	Path string // where programs are looked for
@@ -31,7 +31,7 @@ const maxGitOutput = 256 << 20
 // what GIT_DIR and its like say in ours leads nowhere, grafts and replaced objects
 // hide nothing. The error has what git said first.
 //
-// The repository is somebody else's until proved otherwise: only plumbing that
+// The repository is untrusted until proved otherwise: only plumbing that
 // runs nothing the repository's settings name, no hooks, no pager, no filter, no
 // transport.
 func (r Repository) Run(ctx context.Context, stdin []byte, args ...string) ([]byte, error) {

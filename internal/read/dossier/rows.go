@@ -27,9 +27,9 @@ const (
 	maxRowsBytes = 256 << 20
 )
 
-// rows are which records of one attempt somebody found the evidence whole of, and in
+// rows say of which records of one attempt an earlier reading found the evidence whole, and in
 // which files, so that a display need not read it again. A row holds as long as
-// nobody touched these files. Whoever can write to the folder can forge a row: what
+// these files are untouched. A process that can write to the folder can forge a row: what
 // decides or vouches does not ask here.
 //
 // They are a file with a line of JSON, then the keys of
@@ -124,8 +124,8 @@ func (r *rows) Add(key digest.Content, files map[string]bool) {
 	r.keys[key], r.fresh = true, true
 }
 
-// Save writes the rows, unless a file was touched while they were made. That it
-// could not is no reason to fail: the next one derives them again.
+// Save writes the rows, unless a file was touched while they were made. A failure to
+// write is ignored: the next reading derives them again.
 func (r *rows) Save() {
 	if !r.fresh || r.useless || !r.untouched() {
 		return

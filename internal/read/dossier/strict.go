@@ -22,8 +22,8 @@ import (
 )
 
 // A LedgerReport says what came of verifying a ledger with all that belongs to
-// it. Notes are told and are not problems: a crash may leave bytes that nobody
-// was promised.
+// it. Notes are told and are not problems: a crash may leave bytes that were
+// never acknowledged.
 type LedgerReport struct {
 	OK       bool             `json:"ok"`
 	Entries  int64            `json:"entries"`
@@ -221,12 +221,12 @@ func (b *besideLedger) problems(unsigned error) []ledger.Problem {
 		return nil
 	}
 	return []ledger.Problem{{Index: b.entry, Kind: "pins", Name: refusal.StrictGap,
-		Detail: fmt.Sprintf("attempt %s is of a signed class, and what %s says of anchors and witnesses is not believed: %v", b.signed, bench.PinsFile, unsigned)}}
+		Detail: fmt.Sprintf("attempt %s is of a signed class, and what %s says of anchors and witnesses is not trusted: %v", b.signed, bench.PinsFile, unsigned)}}
 }
 
 // lookAtOperators says which operators no people stand for. Who that is may be
 // secret, so that there is no file, or that it does not name one of them, is not a
-// gap; a file that two people did not sign is not believed, and is one.
+// gap; a file that two people did not sign is not trusted, and is one.
 func (p *Place) lookAtOperators(v *ledger.Verified, seen SeenOperators, a *LedgerReport) error {
 	f, _, err := p.VerifyOperators(v.Signers)
 	switch {
@@ -236,7 +236,7 @@ func (p *Place) lookAtOperators(v *ledger.Verified, seen SeenOperators, a *Ledge
 		}
 		return nil
 	case refusal.Is(err, refusal.TwoPersonRule):
-		a.Problems = append(a.Problems, ledger.Problem{Index: -1, Kind: "operators", Name: refusal.StrictGap, Detail: "two people do not stand for the operators, so the file is not believed: " + err.Error()})
+		a.Problems = append(a.Problems, ledger.Problem{Index: -1, Kind: "operators", Name: refusal.StrictGap, Detail: "two people have not signed the operators file, so it is not trusted: " + err.Error()})
 		return nil
 	case refusal.ExitCode(err) == refusal.ExitUnverified:
 		a.Problems = append(a.Problems, ledger.Problem{Index: -1, Kind: "operators", Name: refusal.Of(err).Name, Detail: err.Error()})
@@ -255,7 +255,7 @@ func (p *Place) lookAtOperators(v *ledger.Verified, seen SeenOperators, a *Ledge
 // note tells what is not a problem and yet worth knowing.
 func (a *LedgerReport) note(v *ledger.Verified, expect []ledger.Expectation) {
 	if t := v.Tail; t.Torn > 0 {
-		a.Notes = append(a.Notes, fmt.Sprintf(`%s ends in %d bytes that a crash left and nobody was promised; "tally ledger repair" sets them aside`, t.Segment, t.Torn))
+		a.Notes = append(a.Notes, fmt.Sprintf(`%s ends in %d bytes that a crash left and no writer acknowledged; "tally ledger repair" sets them aside`, t.Segment, t.Torn))
 	}
 	if len(expect) == 0 {
 		a.Notes = append(a.Notes, "no anchor and no memory on this machine: nothing vouches that this is all, and entries cut from the end would not be noticed here")

@@ -17,7 +17,7 @@ type Transcript struct {
 	r    *Reading
 }
 
-// An OpenTranscript is the trajectory of a case that nobody has verified yet.
+// An OpenTranscript is the trajectory of a case that is not verified yet.
 type OpenTranscript struct {
 	File  evidence.TrajectoryFile
 	Bytes int64
@@ -26,7 +26,7 @@ type OpenTranscript struct {
 }
 
 // OpenTranscript opens the trajectory of a case. That of a held-out case is refused
-// unless somebody asked to see it.
+// unless the caller asked to see it.
 func (c *Case) OpenTranscript() (*OpenTranscript, error) {
 	if hidden, err := c.IsHidden(); err != nil || hidden {
 		return nil, cmp.Or(err, HeldOut(c.ID))
@@ -46,7 +46,7 @@ func (c *Case) OpenTranscript() (*OpenTranscript, error) {
 func (o *OpenTranscript) Close() error { return o.piece.Close() }
 
 // Verify verifies it line by line, in little memory. It may run beside other work with
-// the Reading; [Place.Refused] of its error is for whoever has the Reading.
+// the Reading; [Place.Refused] of its error is for the owner of the Reading.
 func (o *OpenTranscript) Verify() (*Transcript, error) {
 	x, err := trajectory.IndexOf(o.piece.SectionReader, o.File.Digest, trajectory.HeadIs(o.File.Head))
 	if err != nil {

@@ -21,7 +21,7 @@ type Whole struct {
 }
 
 // ReadAll reads all evidence that the records of the attempt name. What is missing or
-// changed is no error: Missing tells it by case. What cannot be read is one.
+// changed is not an error: Missing tells it by case. What cannot be read is one.
 func (d *Dossier) ReadAll() (*Whole, error) {
 	found, err := d.find(d.Cases(), (*Case).readAll)
 	if err != nil {
@@ -47,7 +47,7 @@ func WholeForTest(d *Dossier, missing func(*history.Case) error) *Whole {
 }
 
 // readAll reads the evidence of a case. That of a case that passed must make a
-// complete bundle, also if its score was lowered later: somebody may ask about it as
+// complete bundle, also if its score was lowered later: a reader may ask about it as
 // it was before. Of another one every piece must be there.
 func (c *Case) readAll() error {
 	if c.Passed() || c.Outcome() == evidence.Passed {

@@ -40,12 +40,12 @@ func TestReadAllKnowsWhatIsMissingByCase(t *testing.T) {
 	}
 	for _, entry := range []int64{-1, 0, 1, 2, 999} { // none is of a record
 		if err := w.Missing(&history.Case{ID: "other", Index: entry}); !refusal.Is(err, refusal.NotFound) {
-			t.Errorf("a case of nobody, entry %d: %v", entry, err)
+			t.Errorf("a case of no attempt, entry %d: %v", entry, err)
 		}
 	}
 }
 
-// What could not be read is not what is missing: nobody gets a Whole.
+// What could not be read is not what is missing: no caller gets a Whole.
 func TestAnUnreadableDiskIsNoVerdict(t *testing.T) {
 	b := historytest.New(t)
 	b.Run(historytest.Registration("a.1", "t", 1, 4, 1), 0, 0, 1, 1)

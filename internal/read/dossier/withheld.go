@@ -15,8 +15,8 @@ import (
 
 // A held-out case is kept from those who build agents. What it asks, what it
 // wants and what was compared with that leave the workspace as salted digests,
-// unless somebody asks with a flag; what became of it counts like any other. The
-// salt is random, so nobody can guess the answer from a digest, and the owner can
+// unless the owner asks with a flag; what became of it counts like any other. The
+// salt is random, so the answer cannot be guessed from a digest, and the owner can
 // open one case without the others. docs/formats/withheld.md states the rule.
 
 // withheldFile is the secret that salts are made of, in the private folder.
@@ -42,7 +42,7 @@ func (p *Place) withheldSecret() ([]byte, error) {
 }
 
 // Hider returns what hides the texts of a case; nil if it is not held out, or if
-// somebody asked to see it.
+// the caller asked to see it.
 func (c *Case) Hider() (*Hider, error) {
 	if c.of.r.ask.ShowHeldOut || c.Index < 0 || !c.IsHeldOut() {
 		return nil, nil
@@ -57,7 +57,7 @@ func (c *Case) IsHidden() (bool, error) {
 	return w != nil, err
 }
 
-// Salt is what the digests of the texts of a held-out case are made with. Whoever is
+// Salt is what the digests of the texts of a held-out case are made with. A reader who is
 // given it can check the digests of this case and of no other.
 func (c *Case) Salt() (salt [sha256.Size]byte, err error) {
 	secret, err := c.of.r.knownSecret()
@@ -69,7 +69,7 @@ func (c *Case) Salt() (salt [sha256.Size]byte, err error) {
 	return [sha256.Size]byte(mac.Sum(nil)), nil
 }
 
-// ShowsHeldOut reports whether somebody asked to see held-out cases.
+// ShowsHeldOut reports whether the caller asked to see held-out cases.
 func (r *Reading) ShowsHeldOut() bool { return r.ask.ShowHeldOut }
 
 func (r *Reading) knownSecret() (_ []byte, err error) {

@@ -11,7 +11,7 @@ import (
 	"tallystick/internal/record/sequential"
 )
 
-// A Decision is whether an attempt is good enough to go on, and by what.
+// A Decision is whether an attempt is good enough to continue, and by what.
 type Decision struct {
 	Met bool `json:"met"`
 	// By is "gates", or "every case": without gates, and with a filter, whose

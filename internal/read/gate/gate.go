@@ -71,7 +71,7 @@ func Preview(v *bench.Verified, shown *dossier.Shown) ([]Result, error) {
 //
 // It refuses an attempt that ran under another registration, whose people agreed
 // to other thresholds, or, unless told to, against other cases. It refuses a class without gates too, because a gate
-// that cannot close is none.
+// that cannot close is not a gate.
 func Evaluate(in Input) ([]Result, error) {
 	a, reg := in.Attempt, in.Bench.Registration()
 	if a.Class != in.Bench.Class() {
@@ -116,7 +116,7 @@ func Evaluate(in Input) ([]Result, error) {
 }
 
 // uncovered is one more result, if cases that no gate is about broke or have no
-// score: nobody allowed that.
+// score: no gate allowed that.
 func (in *Input) uncovered(results []Result, tags map[string][]string) []Result {
 	covered := func(c *history.Case) bool {
 		return slices.ContainsFunc(results, func(r Result) bool {
@@ -417,7 +417,7 @@ func (in *Input) coverage(cases []*history.Case) (value float64, reason string, 
 	case in.shown != nil:
 		missing = in.shown.Missing
 	default:
-		return 0, "", errors.New("gate on evidence_coverage: nobody looked for the evidence")
+		return 0, "", errors.New("gate on evidence_coverage: the evidence was not looked for")
 	}
 	solved, complete := 0, 0
 	for _, c := range cases {

@@ -343,7 +343,7 @@ func TestAFilteredRunIsHeldAgainstTheSelectedCases(t *testing.T) {
 	}
 }
 
-// Running only the cases that pass is no way through.
+// Running only the cases that pass does not pass the gate.
 func TestAFilteredAttemptDoesNotPassAGateOnWhatItLeftOut(t *testing.T) {
 	v := scratchBench(t, "gates:\n  - {tag: \"*\", metric: solve_rate, threshold: 0.5}\n  - {tag: easy, metric: solve_rate, threshold: 0.5}\n  - {tag: hard, metric: solve_rate, threshold: 0.5}")
 	in := attempt(t, v, func(p *evidence.Plan) {
@@ -391,7 +391,7 @@ func TestEvaluateRefusesAClassWithoutGates(t *testing.T) {
 	}
 }
 
-func TestMissingEvidenceIsCountedAndEvidenceThatNobodyReadIsNot(t *testing.T) {
+func TestMissingEvidenceIsCountedAndUnreadEvidenceIsNot(t *testing.T) {
 	in := attempt(t, scratchBench(t, gate("*", bench.EvidenceCoverage, 1)), nil, nil)
 	in.Evidence = evidenceOf(in, func(c *history.Case) error {
 		if c.ID == caseID(3) {
@@ -404,7 +404,7 @@ func TestMissingEvidenceIsCountedAndEvidenceThatNobodyReadIsNot(t *testing.T) {
 		t.Errorf("%+v, %v", results, err)
 	}
 	in.Evidence = nil
-	if _, err := Evaluate(in); err == nil || !strings.Contains(err.Error(), "nobody looked for the evidence") {
+	if _, err := Evaluate(in); err == nil || !strings.Contains(err.Error(), "the evidence was not looked for") {
 		t.Errorf("%v", err)
 	}
 }

@@ -80,7 +80,7 @@ func (r Report) suite(group string, id int) junitSuite {
 	s := junitSuite{
 		Name: token(r.Class + " " + group), Package: token(r.Class), ID: id,
 		// The Ant schema takes no time zone; it is UTC. The machine's name is
-		// nobody's business and the schema wants one.
+		// private, and the schema wants one.
 		Timestamp: r.Started.UTC().Format("2006-01-02T15:04:05"), Hostname: "localhost",
 	}
 	for _, p := range []junitProperty{{"attempt", r.Attempt}, {"target", r.Target}, {"assurance", r.Level}} {
@@ -129,7 +129,7 @@ func (s *junitSuite) testcase(t test, class string) junitCase {
 }
 
 // body lists message and details. Each line begins with our own word or bar, so
-// that none can be an order to whoever copies it into a log.
+// that none can be an order to a program that copies it into a log.
 func (t test) body() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "message: %s\n", plain.Line(t.message))

@@ -219,7 +219,7 @@ func TestJUnitShowsEveryTestAsWhatItIs(t *testing.T) {
 	}
 }
 
-// Whoever prints a failure message into a log must not be given orders by it.
+// A program that prints a failure message into a log must not be given orders by it.
 func TestJUnitTextIsSafeInALog(t *testing.T) {
 	var check func(n *node)
 	check = func(n *node) {

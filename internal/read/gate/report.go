@@ -110,7 +110,7 @@ func (c Row) test() test {
 		t.status = broken
 		t.message = "planned and never run"
 	default:
-		// An outcome that this program does not know is no pass either.
+		// An outcome that this program does not know is not a pass either.
 		t.status = broken
 		t.message = string(c.Outcome)
 	}
@@ -155,7 +155,7 @@ func (t *test) add(label, value string) {
 }
 
 // The longest values that a report repeats. What is longer is in the evidence;
-// a report that a CI server refuses to load helps nobody.
+// a report that a CI server refuses to load is useless.
 const (
 	maxInMessage = 200
 	maxInDetail  = 4096

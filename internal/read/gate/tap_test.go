@@ -45,7 +45,7 @@ func parseTAP(data []byte) ([]point, error) {
 		}
 		m := pointLine.FindStringSubmatch(lines[i])
 		if m == nil {
-			return nil, fmt.Errorf("line %d is no test point: %q", i+1, lines[i])
+			return nil, fmt.Errorf("line %d is not a test point: %q", i+1, lines[i])
 		}
 		p := point{ok: m[1] == ""}
 		p.number, _ = strconv.Atoi(m[2])
@@ -68,7 +68,7 @@ func parseTAP(data []byte) ([]point, error) {
 				key, value, ok := strings.Cut(strings.TrimPrefix(lines[i], "  "), ": ")
 				var v any
 				if !ok || !strings.HasPrefix(lines[i], "  ") || !regexp.MustCompile(`^[a-z_]+$`).MatchString(key) {
-					return nil, fmt.Errorf("line %d is no YAML member: %q", i+1, lines[i])
+					return nil, fmt.Errorf("line %d is not a YAML member: %q", i+1, lines[i])
 				}
 				if key == "severity" {
 					v = value

@@ -39,14 +39,14 @@ func busyBook(t *testing.T) (b *historytest.Book, sizes []int64) {
 	b.Case(two, historytest.Score(two, 1, 1, 1)) // late
 	mark()
 	b.Add(evidence.ScoreAmendedKind, &evidence.ScoreAmended{Entry: at[0], Score: evidence.Score{Score: 0.1, Breakdown: map[string]float64{}, FailureModes: []string{}}, Author: "a", Reason: "second"})
-	b.Add(evidence.AttemptFinishedKind, &evidence.AttemptFinished{SchemaVersion: 1, Attempt: "nobody", Outcomes: map[evidence.Outcome]int{}, RubricDigests: []digest.Content{}, ImageDigests: []digest.Content{}, FailureModes: []string{}})
+	b.Add(evidence.AttemptFinishedKind, &evidence.AttemptFinished{SchemaVersion: 1, Attempt: "unknown", Outcomes: map[evidence.Outcome]int{}, RubricDigests: []digest.Content{}, ImageDigests: []digest.Content{}, FailureModes: []string{}})
 	b.Add(evidence.IntegrityEventKind, &evidence.IntegrityEvent{Name: "x", Severity: evidence.Block, Boundary: "TB-4", Detail: "d"})
 	b.Run(historytest.Registration("repo-fix.agent.3", "agent", 3, 2, 1), 1)
 	mark()
 	return b, sizes
 }
 
-// described is all of a history that anybody can see.
+// described is all of a history that a reader can see.
 func described(h *History) any {
 	type attempt struct {
 		Attempt

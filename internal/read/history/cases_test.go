@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestHashIndexFindsWhatAMapFinds also where hashes are the same, as somebody
+// TestHashIndexFindsWhatAMapFinds also where hashes are the same, as an attacker
 // could make those of case digests.
 func TestHashIndexFindsWhatAMapFinds(t *testing.T) {
 	hashes := map[string]func(i int) uint64{

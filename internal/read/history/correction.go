@@ -26,7 +26,7 @@ type Correction struct {
 	// Security says that one of them holds the security role.
 	Security bool
 	// Lowest is the lower of what the record says and of every correction of
-	// it, this one included: what is left when no raise is believed.
+	// it, this one included: what is left when no raise counts.
 	Lowest evidence.Grade
 
 	message digest.ID
@@ -65,7 +65,7 @@ type correction struct {
 	*evidence.ScoreCorrected
 	message digest.ID
 	people  []seal.Signature // who count
-	problem string           // why nobody does
+	problem string           // why none does
 }
 
 // corrected verifies the signatures of a correction at its place. Whether it
@@ -81,7 +81,7 @@ func (r *Reader) corrected(rec ledger.Record, b *evidence.ScoreCorrected) error 
 		sigs[i] = []byte(s)
 	}
 	if r.signers == nil {
-		m.problem = "nobody is known who could have signed it"
+		m.problem = "the signers file is missing, so no signer can be checked"
 	} else if m.people, err = r.signers.VerifyQuorum(sigs, message, seal.NamespaceCorrection, rec.Envelope.Time.Go(), seal.Rule{People: 1}); err != nil {
 		m.problem = err.Error()
 	}
@@ -174,7 +174,7 @@ func (c *Case) apply(m *correction, a *Attempt) string {
 	return ""
 }
 
-// OwnRunner reports whether a signature is by whoever ran the attempt.
+// OwnRunner reports whether a signature is by the attempt's own runner.
 func (a *Attempt) OwnRunner(s seal.Signature) bool {
 	return strings.EqualFold(s.Principal(), a.Signer) || s.Key().Fingerprint() == a.Key
 }

@@ -77,7 +77,7 @@ func TestACorrectionStandsBesideItsRecord(t *testing.T) {
 	}
 }
 
-// Each row is a correction that does not count, whoever appended it.
+// Each row is a correction that does not count, although the operator appended it.
 func TestForgedCorrectionsDoNotCount(t *testing.T) {
 	const alice, olga, rita, stranger = historytest.Alice, historytest.Olga, historytest.Rita, 99
 	for _, tt := range []struct {
@@ -134,7 +134,7 @@ func TestForgedCorrectionsDoNotCount(t *testing.T) {
 	}
 }
 
-// A correction that was taken back does not come back because somebody appends
+// A correction that was taken back does not come back because the operator appends
 // its signed bytes again.
 func TestACorrectionIsNotReplayed(t *testing.T) {
 	b, r, m := correctedBook(t)

@@ -2,7 +2,7 @@
 //
 // [Read] walks a ledger while it is verified and keeps what numbers need; it
 // returns a [History] only if the verification succeeded, so no number comes
-// from an entry that nobody checked. A [Reader] goes on as the ledger grows, and
+// from an unchecked entry. A [Reader] continues as the ledger grows, and
 // [History.At] looks at an earlier time.
 //
 // What a caller may rely on:

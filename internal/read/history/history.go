@@ -20,10 +20,10 @@ type Options struct {
 	// Cosigned lists checkpoints of the ledger, once it has verified, whose
 	// cosignatures by trusted witnesses the caller has verified. The level
 	// witnessed rests on them alone: that an entry claims cosignatures proves
-	// nothing to somebody who does not trust the operator. Nil lists none.
+	// nothing to a reader who does not trust the operator. Nil lists none.
 	Cosigned func(*ledger.Verified) ([]Cosigned, error)
 	// Pinned lists the ledgers that two people signed for, once this one has
-	// verified; nil if nobody signed for any. Without the func none is listed.
+	// verified; nil if none was signed for. Without the func none is listed.
 	Pinned func(*ledger.Verified) ([]Ledger, error)
 	// Until, if positive, reads the history as it was when the ledger had so
 	// many entries. All of the ledger is verified all the same.
@@ -173,7 +173,7 @@ type Attempt struct {
 	Stop *Stop
 
 	// Draws counts the verdicts that were drawn from a model for this attempt;
-	// Redraws those of them whose question had been drawn before: somebody
+	// Redraws those of them whose question had been drawn before: the operator
 	// rolled again, or removed the verdict.
 	Draws, Redraws int
 	drawnFor       map[string]bool // the cases that a verdict was drawn for
@@ -233,7 +233,7 @@ func (a *Attempt) Tasks() int {
 }
 
 // Unlisted is how many of them are known by number only, because the list of
-// cases is not at hand: they were not run, or nobody can tell.
+// cases is not at hand: they were not run, or that cannot be told.
 func (a *Attempt) Unlisted() int { return a.unlisted }
 
 // Replayed is the cassette that the record of a case names, or, of a case without
@@ -249,7 +249,7 @@ func (c *Case) Replayed() *digest.Content {
 // cassette than the plan does, in [Attempt.Faults] and before [Attempt.Problems].
 const NotAsPlanned = "not as planned"
 
-// WithoutRecords is the attempt as [Read] gives it to somebody who did not want
+// WithoutRecords is the attempt as [Read] gives it to a caller who did not want
 // its records: what an answer about another attempt says of this one.
 func (a *Attempt) WithoutRecords() *Attempt {
 	if !a.Kept {

@@ -112,11 +112,11 @@ func TestRecordsThatDoNotCount(t *testing.T) {
 			s.CassetteDigest = nil
 			b.Case(r, s)
 		}, NotRun},
-		{"a case that nobody planned", "not planned", func(b *historytest.Book, r *evidence.AttemptRegistered) {
+		{"an unplanned case", "not planned", func(b *historytest.Book, r *evidence.AttemptRegistered) {
 			b.Case(r, historytest.Score(r, 0, 1, 0))
 			b.Case(r, historytest.Score(r, 7, 1, 1))
 		}, evidence.Failed},
-		{"a repetition that nobody planned", "not planned", func(b *historytest.Book, r *evidence.AttemptRegistered) {
+		{"an unplanned repetition", "not planned", func(b *historytest.Book, r *evidence.AttemptRegistered) {
 			b.Case(r, historytest.Score(r, 0, 1, 0))
 			b.Case(r, historytest.Score(r, 0, 2, 1))
 		}, evidence.Failed},
@@ -390,13 +390,13 @@ func TestLevels(t *testing.T) {
 		{"an entry claims a cosignature", nil, nil, func(t *testing.T, b *historytest.Book) {
 			b.Add(evidence.AnchorPublishedKind, &evidence.AnchorPublished{Date: "2026-05-11", Size: 2, Root: "x", Witnesses: []string{"w.example"}})
 		}, Signed},
-		{"reproduced by somebody else", nil, nil, func(t *testing.T, b *historytest.Book) {
+		{"reproduced by another operator", nil, nil, func(t *testing.T, b *historytest.Book) {
 			b.Add(evidence.AttemptReproducedKind, reproduction(t, historytest.Rita, nil))
 		}, Reproduced},
 		{"reproduced by the same key", nil, nil, func(t *testing.T, b *historytest.Book) {
 			b.Add(evidence.AttemptReproducedKind, reproduction(t, historytest.Olga, nil))
 		}, Signed},
-		{"reproduced by nobody known", nil, nil, func(t *testing.T, b *historytest.Book) {
+		{"reproduced by an unknown key", nil, nil, func(t *testing.T, b *historytest.Book) {
 			b.Add(evidence.AttemptReproducedKind, reproduction(t, 9, nil))
 		}, Signed},
 		{"reproduced by a curator", nil, nil, func(t *testing.T, b *historytest.Book) {

@@ -22,7 +22,7 @@ type Level int
 // The levels. Only the first two are less than the others: witnesses and second
 // runners show different things.
 const (
-	// Scratch: nobody vouches. Labelled, never promotable.
+	// Scratch: no signer vouches. Labelled, never promotable.
 	Scratch Level = iota
 	// Example: as Signed, but by people who come with "tally init" and whose
 	// keys lie in the workspace. It is worth what scratch is.
@@ -34,7 +34,7 @@ const (
 	// registration, and no case of the attempt, so the attempt could not be
 	// dropped once its result was known.
 	Witnessed
-	// Reproduced: somebody else, with another key, ran it again from its
+	// Reproduced: another operator, with another key, ran it again from its
 	// evidence and got the same.
 	Reproduced
 )
@@ -109,7 +109,7 @@ func Common(attempts []*Attempt) []Property {
 	return common
 }
 
-// requirements are the properties that somebody asks for who names a level. A
+// requirements are the properties that a caller who names a level asks for. A
 // second runner does not stand for a witness, nor a witness for a second runner.
 var requirements = map[string][]Property{
 	"scratch": nil, "signed": {SignedProperty}, "pinned": {SignedProperty, PinnedProperty},
@@ -229,8 +229,8 @@ func (h *History) witnessed(a *Attempt) bool {
 	})
 }
 
-// reproduced reports whether somebody else got the same and nobody else did
-// not. A disagreement stands: whoever gets another result and then the same has
+// reproduced reports whether another operator got the same and none got another
+// result. A disagreement stands: an operator who gets another result and then the same has
 // found that the attempt cannot be relied on to give it.
 func reproduced(rs []Reproduction) bool {
 	agreed := false
@@ -310,7 +310,7 @@ func (r *Reader) reproduced(rec ledger.Record, b *evidence.AttemptReproduced) er
 }
 
 // replayed says why a reproduction is not one of this attempt, or not a new one:
-// what somebody signed once counts once.
+// what was signed once counts once.
 func (r *Reader) replayed(a *Attempt, b *evidence.AttemptReproduced, message digest.ID) string {
 	switch {
 	case r.again[message]:

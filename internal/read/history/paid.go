@@ -12,7 +12,7 @@ type Paid struct {
 	Calls             int     `json:"calls"`
 	CostUSD           float64 `json:"cost_usd"`
 	RefusedCalls      int     `json:"refused_calls,omitempty"` // answered with an error status
-	UnknownCalls      int     `json:"unknown_calls"`           // sent, and nobody knows what became of them
+	UnknownCalls      int     `json:"unknown_calls"`           // sent, outcome unknown
 	UnknownCeilingUSD float64 `json:"unknown_ceiling_usd"`
 }
 

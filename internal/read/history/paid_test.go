@@ -17,7 +17,7 @@ func TestWhatWasPaidIsSaidWhereItDiffers(t *testing.T) {
 		{"a replay", nil, usd(1), ""},
 		{"everything was scored", &evidence.Paid{Calls: 2, CostMicroUSD: 60}, usd(0.00006), ""},
 		{"a judge, or an execution that was cut short", &evidence.Paid{Calls: 3, CostMicroUSD: 90}, usd(0.00006), "$0.000090 for 3 calls by every execution and the judge"},
-		{"a call that nobody knows of", &evidence.Paid{Calls: 2, CostMicroUSD: 60, Unknown: 1, UnknownMicroUSD: 500}, usd(0.00006), "$0.000060 for 2 calls by every execution and the judge; 1 more were sent, outcome unknown, at most $0.000500"},
+		{"a call of unknown outcome", &evidence.Paid{Calls: 2, CostMicroUSD: 60, Unknown: 1, UnknownMicroUSD: 500}, usd(0.00006), "$0.000060 for 2 calls by every execution and the judge; 1 more were sent, outcome unknown, at most $0.000500"},
 		{"an agent elsewhere", &evidence.Paid{}, nil, ""},
 		{"an agent elsewhere, and a judge", &evidence.Paid{Calls: 1, CostMicroUSD: 30}, nil, "$0.000030 for 1 calls by every execution and the judge; what the agent paid elsewhere is not known"},
 	} {

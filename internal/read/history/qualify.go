@@ -204,6 +204,6 @@ func (c *Case) Sees(m vantage.Matter) vantage.View {
 }
 
 // asksOnlyForVectors reports whether the models that grade a live attempt give vectors
-// and no verdicts, which nobody draws from a cache: each is asked for and is in the
+// and no verdicts, which are never drawn from a cache: each is asked for and is in the
 // evidence.
 func (a *Attempt) asksOnlyForVectors() bool { return a.Mode == "live" && a.Plan.JudgeDigest == nil }

@@ -14,7 +14,7 @@ import (
 	"tallystick/internal/record/seal"
 )
 
-// A Reader reads a ledger, and goes on reading it as it grows.
+// A Reader reads a ledger, and keeps reading it as it grows.
 type Reader struct {
 	opt      Options
 	history  *History
@@ -56,7 +56,7 @@ func NewReader(o Options) *Reader {
 
 // Read walks the ledger from where the last call of Read ended, as [Read] does.
 // It refuses a walk that did not see every entry since. The History is the one
-// of the last call, brought up to date: nobody may use it meanwhile. After an
+// of the last call, brought up to date: no goroutine may use it meanwhile. After an
 // error the Reader and its History are of no use.
 func (r *Reader) Read(verify func(visit func(ledger.Record) error) (*ledger.Verified, error)) (*History, error) {
 	if r.broken != nil {
@@ -652,7 +652,7 @@ func (h *History) cases() iter.Seq[*Case] {
 }
 
 // amendedBy is what stands beside the record after one more amendment. The first
-// score of an unscored record stays: whoever asks a judge again until it is
+// score of an unscored record stays: an operator who asks a judge again until it is
 // pleased can only lower it.
 func (c *Case) amendedBy(m *amendment) *Amendment {
 	next := &Amendment{m.index, m.Score.Passed, m.Score.Score, m.Author, m.Reason, 1, m.Fills}
@@ -692,7 +692,7 @@ func amend(amendments []amendment, cases iter.Seq[*Case]) {
 }
 
 // named gives an attempt its name and note. A name that could be taken for another
-// address is not one, whoever sealed it.
+// address is not one, even if the operator sealed it.
 func (r *Reader) named(b *evidence.AttemptNamed) {
 	a := r.history.byID[b.Attempt]
 	if a == nil {

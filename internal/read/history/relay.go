@@ -7,7 +7,7 @@ import (
 )
 
 // A relay visits records on a goroutine of its own, in order, while the walk
-// over the ledger goes on: counting takes as long as verifying, and there is
+// over the ledger runs: counting takes as long as verifying, and there is
 // another processor for it.
 type relay struct {
 	visit  func(ledger.Record) error

@@ -44,7 +44,7 @@ func (r *Reader) labelled(rec ledger.Record, b *evidence.ReviewLabelled) error {
 	}
 	m := review{Review: Review{Index: rec.Index, Time: rec.Envelope.Time, ReviewLabelled: *b}}
 	if r.signers == nil {
-		m.Problem = "nobody is known who could have signed it"
+		m.Problem = "the signers file is missing, so no signer can be checked"
 	} else if people, err := r.signers.VerifyQuorum([][]byte{[]byte(b.Signature)}, message, seal.NamespaceReview, m.Time.Go(), seal.Rule{People: 1}); err != nil {
 		m.Problem = err.Error()
 	} else {

@@ -11,7 +11,7 @@ import (
 )
 
 // reviewedBook has an attempt with three records, and a label for the first that
-// nobody has signed yet.
+// is not signed yet.
 func reviewedBook(t *testing.T) (*historytest.Book, *evidence.AttemptRegistered, *evidence.ReviewLabelled) {
 	b, r, m := correctedBook(t)
 	var c *Case
@@ -61,7 +61,7 @@ func TestALabelStandsBesideItsRecordAndChangesNoScore(t *testing.T) {
 	}
 }
 
-// Each row is a label that does not count, whoever appended it.
+// Each row is a label that does not count, although the operator appended it.
 func TestForgedLabelsDoNotCount(t *testing.T) {
 	const alice, olga, stranger = historytest.Alice, historytest.Olga, 99
 	for _, tt := range []struct {
@@ -109,7 +109,7 @@ func TestForgedLabelsDoNotCount(t *testing.T) {
 	}
 }
 
-// A label that its person took back does not come back because somebody appends
+// A label that its person took back does not come back because the operator appends
 // its signed bytes again.
 func TestALabelIsNotReplayed(t *testing.T) {
 	b, r, m := reviewedBook(t)

@@ -15,7 +15,7 @@ type Stop struct {
 	evidence.StopEarly
 	evidence.Stopped
 	// NotNeeded is how many planned cases were not run because the question was
-	// answered. They are not among the attempt's cases: nobody failed them.
+	// answered. They are not among the attempt's cases: the agent did not fail them.
 	NotNeeded int
 }
 
@@ -33,7 +33,7 @@ func (s *Stop) Text() string {
 
 // stop computes the answer of a finished attempt and leaves out the cases that it
 // did not need. If the attempt claims another answer than its records give, they
-// stay: then nobody knows why they were not run.
+// stay: then it is unknown why they were not run.
 func (a *Attempt) stop() {
 	rule := a.Plan.StopEarly
 	if rule == nil || a.Finished == nil || a.Stop != nil || !a.Listed || a.Plan.Repeat != 1 {

@@ -30,5 +30,5 @@ type File struct {
 const FileSchema = "tallystick-recommendation/" + format.Version
 
 // MaxReceipts bounds how many receipts a recommendation carries. For a larger
-// bench "tally ledger prove" makes those that somebody asks for.
+// bench "tally ledger prove" makes those that a reader asks for.
 const MaxReceipts = 2000

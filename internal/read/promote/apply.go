@@ -8,9 +8,9 @@ import (
 	"tallystick/internal/run/bench"
 )
 
-// Apply refuses. It exists so that nobody writes it: people change a tier, by a
+// Apply refuses. It exists so that no other is written: people change a tier, by a
 // reviewed edit of the registration under two signatures, and no program does.
-// The command that calls it records that somebody asked.
+// The command that calls it records that a person asked.
 func Apply(class string, tier bench.Tier, mayApprove []string) error {
 	who := "two people of the signers file, one with the security role"
 	if len(mayApprove) > 0 {

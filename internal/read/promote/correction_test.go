@@ -92,7 +92,7 @@ func TestWhichScoreOfACorrectedCaseCounts(t *testing.T) {
 			again(k, run{score: failFirst})
 			k.correct(1, failed, right, 1, "olga")
 		}, None, "", "needs 1 of alice, bob, carla"},
-		{"a raise by somebody whose time has passed", func(k *book) {
+		{"a raise by a signer whose time has passed", func(k *book) {
 			again(k, run{score: failFirst})
 			k.correct(1, failed, right, 1, "old carl")
 		}, None, "", "signature 1 of 1"},
@@ -137,7 +137,7 @@ func TestWhichScoreOfACorrectedCaseCounts(t *testing.T) {
 // A correction neither makes a regression nor hides one.
 func TestRegressionsAreCountedOnOriginals(t *testing.T) {
 	failed, right := evidence.Grade{}, evidence.Grade{Passed: true, Score: 1}
-	// Raised by two: it was not solved then, so not solving it now is no step back.
+	// Raised by two: it was not solved then, so not solving it now is not a step back.
 	k := newBook(t, standard().verified(t))
 	k.runs(run{score: failFirst})
 	k.correct(1, failed, right, 1, "alice", "bob")

@@ -89,7 +89,7 @@ func TestOnlyRecordingsOfListedServersCount(t *testing.T) {
 	}
 }
 
-// What a recording does not say is not believed.
+// What a recording does not say does not count.
 func TestRepliesWithoutAnEndpointDoNotCount(t *testing.T) {
 	for name, edit := range map[string]func(*evidence.CassetteRecorded){
 		"from before endpoints were recorded": func(r *evidence.CassetteRecorded) { r.ModelCalls, r.Endpoints = nil, nil },
@@ -113,7 +113,7 @@ func TestRepliesWithoutAnEndpointDoNotCount(t *testing.T) {
 	}
 }
 
-// Gold needs somebody else who asked the models themselves.
+// Gold needs another runner who called the models live.
 func TestGoldNeedsALiveReproduction(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -121,7 +121,7 @@ func TestGoldNeedsALiveReproduction(t *testing.T) {
 		want  bench.Tier
 		says  string
 	}{
-		{"nobody ran it live", func(*book) {}, bench.Silver, "no other runner has reproduced it live, which gold needs"},
+		{"no other runner ran it live", func(*book) {}, bench.Silver, "no other runner has reproduced it live, which gold needs"},
 		{"another runner did", func(k *book) { k.relive("oscar", nil) }, bench.Gold, ""},
 		{"its own runner did", func(k *book) { k.relive("olga", nil) }, bench.Silver, "by a runner of the attempts under review"},
 		{"another server answered", func(k *book) { k.relive("oscar", nil, fakeServer) }, bench.Silver, "lower_bound_95=0.000"},

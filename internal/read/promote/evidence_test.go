@@ -34,7 +34,7 @@ func TestOnlyWhatTheLedgerSawRecordedCounts(t *testing.T) {
 		want  bench.Tier
 	}{
 		{"recorded before the attempt", func(k *book) { tapes(k, nil); honest(k) }, bench.Silver},
-		{"nobody recorded it here", honest, None},
+		{"not recorded here", honest, None},
 		{"recorded after the attempt", func(k *book) { honest(k); tapes(k, nil) }, None},
 		{"recorded and thrown away", func(k *book) { tapes(k, func(r *evidence.CassetteRecorded) { r.Kept = false }); honest(k) }, None},
 		{"recorded, and could not be written", func(k *book) {
@@ -111,8 +111,8 @@ func TestReproductionsThatDoNotCount(t *testing.T) {
 	}
 }
 
-// After a disagreement somebody appends the earlier agreement again: the ledger
-// refuses it, whoever asks.
+// After a disagreement the operator appends the earlier agreement again: the ledger
+// refuses it.
 func TestAReproductionIsNotAppendedTwice(t *testing.T) {
 	k := newBook(t, standard().verified(t))
 	id := k.runs(run{})
@@ -131,8 +131,8 @@ func TestAReproductionIsNotAppendedTwice(t *testing.T) {
 	}
 }
 
-// A snapshot of whatever a machine has is not something that somebody else could
-// build again, whoever signed its digest.
+// A snapshot of whatever a machine has is not something that another person could
+// build again, although its digest is signed.
 func TestAHostImageNeverCounts(t *testing.T) {
 	inImage := func(_ int, s *evidence.CaseScored) { s.ImageDigest = &pythonImage }
 	for kind, want := range map[string]struct {
@@ -212,7 +212,7 @@ func TestNormalisersOfTheClassCount(t *testing.T) {
 	}
 }
 
-// Nobody can say what a program did that no commit holds.
+// What a program did that no commit holds cannot be said.
 func TestAProgramOfUnknownSourceDoesNotCount(t *testing.T) {
 	for version, counts := range map[string]bool{"v1.2.3": true, "devel+0123456789abcdef": true, "devel": false, "": false, "devel+0123456789abcdef+modified": false} {
 		k := newBook(t, standard().verified(t))

@@ -403,7 +403,7 @@ func (k *book) finish(id string) {
 	k.ends[id] = [2]digest.ID{k.ends[id][0], pos.Head}
 }
 
-// reproduce records that somebody ran an attempt again.
+// reproduce records that an operator ran an attempt again.
 func (k *book) reproduce(id, key string, edit func(*evidence.AttemptReproduced)) {
 	k.Helper()
 	k.again++
@@ -496,7 +496,7 @@ func (k *book) recommendAsIs() *Recommendation {
 	return rec
 }
 
-// input closes the ledger and reads it as whoever asks does.
+// input closes the ledger and reads it as a caller does.
 func (k *book) input() Input {
 	k.Helper()
 	k.must(k.l.Close())

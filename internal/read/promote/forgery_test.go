@@ -13,7 +13,7 @@ import (
 	"tallystick/internal/run/bench"
 )
 
-// honest records what earns silver: a perfect attempt and somebody else's
+// honest records what earns silver: a perfect attempt and another operator's
 // second run of it.
 func honest(k *book) {
 	k.Helper()
@@ -33,7 +33,7 @@ func pinned(t *testing.T, names ...string) string {
 	return "runner_keys: [" + strings.Join(names, ", ") + "]\n"
 }
 
-// TestWorkersCountByTheRegistration: if runner_keys names anybody, a case counts only
+// TestWorkersCountByTheRegistration: if runner_keys names a machine, a case counts only
 // if a machine that it names drove it.
 func TestWorkersCountByTheRegistration(t *testing.T) {
 	const stranger = "SHA256:stranger"
@@ -46,12 +46,12 @@ func TestWorkersCountByTheRegistration(t *testing.T) {
 		counts     bool
 	}{
 		{"a worker that is named", pins, machine, record(machine, "test"), true},
-		{"nobody is named", "", stranger, record(stranger, "test"), true},
+		{"no machine is named", "", stranger, record(stranger, "test"), true},
 		{"a worker that is not named", pins, stranger, record(stranger, "test"), false},
 		{"a worker that the record leaves out", pins, stranger, nil, false},
 		{"a worker that the start leaves out", pins, "", record(stranger, "test"), false},
 		{"another worker in the record", pins, stranger, record(machine, "test"), false},
-		{"a worker's program that nobody can find", pins, machine, record(machine, "v1+modified"), false},
+		{"a worker's program that cannot be found", pins, machine, record(machine, "v1+modified"), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -102,7 +102,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 			}
 		}
 	}
-	// again runs an attempt and has it reproduced by somebody else.
+	// again runs an attempt and has it reproduced by another operator.
 	again := func(k *book, r run) { k.reproduce(k.runs(r), "oscar", nil) }
 
 	for _, tt := range []struct {
@@ -423,7 +423,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 			notes: []string{"1 case counts as failed, amended more than once: case-01"},
 		},
 		{
-			name:  "nobody ran it again",
+			name:  "no operator ran it again",
 			write: func(k *book) { k.runs(run{}) },
 			unmet: []string{notAgain},
 		},
@@ -523,20 +523,20 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 			notes: []string{"1 case counts as failed, not run: case-01"},
 		},
 		{
-			name:  "a live run, whose replies nobody signed",
+			name:  "a live run, whose replies are unsigned",
 			write: func(k *book) { again(k, run{register: func(r *evidence.AttemptRegistered) { r.Mode = "live" }}) },
 			unmet: excluded,
 			notes: []string{"1 attempt does not count, run live: its replies are in nothing that two people signed: fix.agent.1"},
 		},
 		{
-			name:   "cassettes that somebody edited, called recorded",
+			name:   "cassettes that a person edited, called recorded",
 			corpus: func(c *corpus) { c.provenance = "edited" },
 			write:  honest,
 			unmet:  []string{allFailed, noPass},
 			notes:  []string{"12 cases count as failed, cassette_provenance is edited: case-01, case-02, case-03, case-04, case-05 and 7 more"},
 		},
 		{
-			name: "answers that somebody wrote",
+			name: "answers that a person wrote",
 			write: func(k *book) {
 				again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.Provenance = "authored" })})
 			},
@@ -544,7 +544,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 			notes: []string{"1 case counts as failed, cassette_provenance is authored: case-01"},
 		},
 		{
-			name:   "answers that somebody wrote, without a cassette",
+			name:   "answers that a person wrote, without a cassette",
 			corpus: func(c *corpus) { c.provenance = "" },
 			write: func(k *book) {
 				again(k, run{score: onFirst(func(s *evidence.CaseScored) { s.Provenance = "authored" })})
@@ -666,7 +666,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 			unmet: []string{"block-severity integrity event: MissingAnchor (entry 28)"},
 		},
 		{
-			name:   "cases that nobody has looked at for 91 days",
+			name:   "cases that were not looked at for 91 days",
 			corpus: func(c *corpus) { c.validated = now.Add(-91 * day) },
 			write:  honest,
 			unmet:  []string{"12 of 12 cases were last validated more than 90 days ago: case-01, case-02, case-03, case-04, case-05 and 7 more"},
@@ -688,7 +688,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 			notes: []string{"1 attempt does not count, scratch attempt: fix.agent.1"},
 		},
 		{
-			name: "a registration signed by nobody in force",
+			name: "a registration that no signer in force signed",
 			write: func(k *book) {
 				again(k, run{register: func(r *evidence.AttemptRegistered) { r.Signature = k.sign("mallory", r) }})
 			},
@@ -760,7 +760,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 			unmet: []string{"attempt fix.agent.1: registered twice: entry 28: another attempt is registered under the same id"},
 		},
 		{
-			name:   "a line of the dataset in place of a case that somebody looks after",
+			name:   "a line of the dataset in place of a case that a curator looks after",
 			corpus: func(c *corpus) { c.cases, c.lines = 11, 1 },
 			write:  honest,
 			unmet:  []string{onePassLess},

@@ -16,7 +16,7 @@ const (
 	// DefaultWindowDays is how far back evidence counts, unless the registration
 	// says otherwise.
 	DefaultWindowDays = 30
-	// MaxCaseAge is how long ago somebody may last have checked that a case
+	// MaxCaseAge is how long ago a curator may last have checked that a case
 	// still asks for the right thing.
 	MaxCaseAge = 90 * 24 * time.Hour
 	// clockTolerance is how far two honest clocks may be apart.

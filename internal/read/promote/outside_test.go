@@ -11,7 +11,7 @@ import (
 
 // A history that only its operator has is carried no further than silver, and the
 // advice says so in plain words.
-func TestGoldNeedsSomebodyOutside(t *testing.T) {
+func TestGoldNeedsAnOutsideObserver(t *testing.T) {
 	witness := func(size int64) evidence.Outside {
 		return evidence.Outside{Kind: evidence.OutsideWitness, By: "w.example", Size: size}
 	}
@@ -25,7 +25,7 @@ func TestGoldNeedsSomebodyOutside(t *testing.T) {
 		want    bench.Tier
 		says    string
 	}{
-		{"nobody", []evidence.Outside{}, bench.Silver, "no one outside this machine has seen this history"},
+		{"no observer", []evidence.Outside{}, bench.Silver, "no one outside this machine has seen this history"},
 		{"a witness", []evidence.Outside{witness(far)}, bench.Gold, "witness w.example has seen 1000 entries of the history"},
 		{"a remote", []evidence.Outside{git(far)}, bench.Gold, "1000 entries of the history are in git at https://git.example.com/evals.git: look there before you approve"},
 		{"both, of which one has seen enough", []evidence.Outside{git(1), witness(far)}, bench.Gold, "witness w.example"},

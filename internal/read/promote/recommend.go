@@ -215,8 +215,8 @@ func (r *review) mixed() string {
 	return strings.Join(parts, ", ")
 }
 
-// stale lists the cases that nobody has looked at for too long. A date in the
-// future is no look at all.
+// stale lists the cases that no curator has looked at for too long. A date in the
+// future does not count.
 func (r *review) stale() []string {
 	var ids []string
 	for _, c := range r.in.Bench.Cases() {
@@ -252,7 +252,7 @@ func (r *review) anchorProblems() []string {
 // keeps it alone can leave out what went wrong and begin again from before.
 const unseen = "no one outside this machine has seen this history"
 
-// outsideProblems asks that somebody else remembers what is under review.
+// outsideProblems asks that an outside observer remembers what is under review.
 func (r *review) outsideProblems(tier bench.Tier) []string {
 	seen := r.seenOutside()
 	if seen.Size == 0 {
@@ -291,7 +291,7 @@ func (r *review) outsideNote() string {
 }
 
 // rootProblems asks that what ran, and what tested it, found a root file system that
-// a digest names. The programs of a machine are in no digest: whoever puts others in
+// a digest names. The programs of a machine are in no digest: an operator who puts others in
 // their place changes every result and no record.
 func (r *review) rootProblems() []string {
 	var agents, tests, problems []string

@@ -132,7 +132,7 @@ func TestWhatIsRecommended(t *testing.T) {
 			k.clock = now.Add(-5 * day)
 			k.reproduce(k.runs(run{version: "2", score: failFirst}), "oscar", nil)
 		}, bench.Silver, []string{"regression: 1 case was solved before and is not now: case-01"}},
-		{"what another agent solved is no regression", lenient(bench.Silver), func(k *book) {
+		{"what another agent solved is not a regression", lenient(bench.Silver), func(k *book) {
 			k.runs(run{target: "rival"})
 			k.reproduce(k.runs(run{score: failFirst}), "oscar", nil)
 		}, bench.Gold, nil},
@@ -190,7 +190,7 @@ func TestThePresentTierIsNotAnArgument(t *testing.T) {
 	}{
 		{"every case failed", registration, func(k *book) { k.reproduce(k.runs(run{score: all}), "oscar", nil) }, None},
 		{"nothing was run", registration, func(*book) {}, None},
-		{"everything passed and nobody ran it again", registration, func(k *book) { k.runs(run{}) }, bench.Bronze},
+		{"everything passed and no operator ran it again", registration, func(k *book) { k.runs(run{}) }, bench.Bronze},
 		{"everything passed and was run again", registration, honest, bench.Silver},
 		{"what carries every tier", easy, honest, bench.Platinum},
 		{"only a filter passed", easy, func(k *book) {
@@ -241,7 +241,7 @@ func TestTheLastMomentOfTheWindowCounts(t *testing.T) {
 	}
 }
 
-// Whoever reads the recommendation can look up every entry that decided it.
+// A reader of the recommendation can look up every entry that decided it.
 func TestEvidenceNamesTheEntriesThatDecided(t *testing.T) {
 	k := newBook(t, standard().verified(t))
 	k.runs(run{version: "old"}) // entries 1 to 26

@@ -6,7 +6,7 @@ import (
 	"tallystick/internal/read/history"
 )
 
-// reproductionProblems asks for a second runner who got the same, and for nobody
+// reproductionProblems asks for a second runner who got the same, and for none
 // who did not. A disagreement stands: a later agreement is listed beside it and
 // does not wipe it out.
 func (r *review) reproductionProblems() []string {

@@ -91,7 +91,7 @@ func newReview(in *Input) (*review, error) {
 func Window(days int) time.Duration { return time.Duration(days) * 24 * time.Hour }
 
 // choose puts under review the attempts by the newest version of the agent, and
-// all that were never finished: whoever sees a run go badly and kills it must
+// all that were never finished: an operator who sees a run go badly and kills it must
 // not get rid of it by changing a word in the agent's settings.
 func (r *review) choose(count []attempt) {
 	newest := -1
@@ -211,7 +211,7 @@ func (r *review) isolationProblem(c *history.Context) string {
 // blocked lists the integrity events of the window that block. Those of a
 // rubric are in the record of its case as a failure mode, and belong to one
 // class. What was refused at the door, as a bench that did not verify, a swapped
-// recording or a tier that somebody asked for, left no evidence behind. The
+// recording or a tier that a person asked for, left no evidence behind. The
 // others are about the evidence itself.
 func (r *review) blocked() []history.Event {
 	var found []history.Event

@@ -119,7 +119,7 @@ func (r *review) result(a attempt, c *history.Case, s sample) sample {
 	case outcome != evidence.Passed:
 		s.why = string(outcome)
 	case c.Started > 1:
-		// Somebody may have watched the first execution and killed it.
+		// The operator may have watched the first execution and killed it.
 		s.why = "started more than once"
 	default:
 		s.why = r.recordProblem(a, c, s)
@@ -216,7 +216,7 @@ func (r *review) workerProblem(c *history.Case) string {
 	return ""
 }
 
-// unnamed reports whether nobody can find the program that calls itself so.
+// unnamed reports whether the program that calls itself so cannot be found.
 func unnamed(version string) bool {
 	return version == "" || version == "devel" || strings.HasSuffix(version, "+modified")
 }
@@ -224,7 +224,7 @@ func unnamed(version string) bool {
 const unnamedProgram = "made by a program that no version or commit names"
 
 // imageProblem says why the image that a case was scored in is not enough: a
-// snapshot of whatever a machine had shows nothing that somebody else could
+// snapshot of whatever a machine had shows nothing that another person could
 // build again.
 func (r *review) imageProblem(c *history.Context) string {
 	if c.Image.IsZero() {
@@ -271,7 +271,7 @@ func (r *review) rubricProblem(c *history.Context, ownGrading bool) string {
 
 // cassetteProblem compares what was replayed with what two people signed. A
 // case without a cassette is answered by the agent alone, unless its record
-// says that somebody wrote the answers.
+// says that a person wrote the answers.
 func cassetteProblem(c *history.Case, said *bench.Case, target string) string {
 	provenance := bench.CassetteProvenance(c.Context.Provenance)
 	if said != nil {

@@ -186,7 +186,7 @@ func (s *scene) anchor(d int) string {
 	return filepath.Join(s.cfg.Anchors, firstDay.Add(time.Duration(d-1)*day).Format(time.DateOnly)+".json")
 }
 
-// editAnchor changes an anchor, and has somebody sign it anew if a name is
+// editAnchor changes an anchor, and has a signer sign it anew if a name is
 // given.
 func (s *scene) editAnchor(d int, signer string, edit func(*ledger.Anchor)) {
 	s.Helper()
@@ -205,7 +205,7 @@ func (s *scene) editAnchor(d int, signer string, edit func(*ledger.Anchor)) {
 	s.replace(s.anchor(d), data)
 }
 
-// rewrite is what somebody with a key can do: other entries, chained and sealed
+// rewrite is what the holder of a key can do: other entries, chained and sealed
 // as if they had always been so.
 func (s *scene) rewrite(signer string, edit func(entries [][]byte) [][]byte) {
 	s.Helper()
@@ -417,7 +417,7 @@ func forgeries(t *testing.T, m *month) {
 				return slices.Delete(ls, i, i+1)
 			})
 		}, finds{}},
-		{"a seal by somebody who is no operator", func(s *scene) {
+		{"a seal by a person who is not an operator", func(s *scene) {
 			s.rewrite("mallory", func(es [][]byte) [][]byte { return es })
 		}, finds{alone: refusal.SealInvalid}},
 		{"a seal by an operator before she was one", func(s *scene) {
@@ -477,7 +477,7 @@ func forgeries(t *testing.T, m *month) {
 		{"signers changed by one person who signs twice", func(s *scene) {
 			s.rewrite("olga", func(es [][]byte) [][]byte { return s.changeSigners(es, "alice", "alice") })
 		}, finds{alone: refusal.TwoPersonRule}},
-		{"signers changed by two who are none", func(s *scene) {
+		{"signers changed by two who are not signers", func(s *scene) {
 			s.rewrite("olga", func(es [][]byte) [][]byte { return s.changeSigners(es, "mallory", "mallet") })
 		}, finds{alone: refusal.SignerUnknown}},
 		{"another first version of the signers", func(s *scene) {
@@ -556,7 +556,7 @@ func (s *scene) changeSigners(entries [][]byte, by ...string) [][]byte {
 }
 
 // A cosignature that the operator takes off, signing the anchor anew, leaves a
-// ledger and anchors that agree. Whoever asks for a witness does not get one.
+// ledger and anchors that agree. A reader who asks for a witness does not get one.
 func forgedQuorum(t *testing.T, m *month) {
 	s := m.scene(t)
 	s.editAnchor(12, "olga", withoutCosignature)
@@ -584,7 +584,7 @@ func evidenceForgeries(t *testing.T, m *month) {
 	for _, tt := range []struct {
 		name  string
 		forge func(s *scene)
-		find  refusal.Name // by whoever reads the evidence
+		find  refusal.Name // by a reader of the evidence
 		lost  int          // records of the victim whose evidence is not whole
 	}{
 		{"nothing", func(*scene) {}, "", 0},

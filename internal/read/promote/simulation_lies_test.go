@@ -23,7 +23,7 @@ type lie struct {
 	tell func(w *world, class string)
 
 	// What finds it. Of each list all must be found, and nothing else.
-	kinds  []string // of problems of its attempts, by whoever reads the history
+	kinds  []string // of problems of its attempts, by a reader of the history
 	unmet  []string // beginnings of the conditions that are not met
 	notes  []string // parts of notes of the recommendation
 	gaps   []string // ends of what strict verification misses
@@ -125,7 +125,7 @@ var lies = []lie{
 	}, kinds: []string{"scored late"}, unmet: append(slices.Clone(less), "attempt CLASS.agent.1: scored late")},
 	{name: "a record of a case that was never started", tell: func(w *world, class string) { w.good(class, run{noStart: []int{0}}) },
 		kinds: []string{"never started"}, unmet: append(slices.Clone(less), "attempt CLASS.agent.1: never started"), fields: []string{"outcomes", "cost_microdollars"}},
-	{name: "a record of a case that nobody planned", tell: func(w *world, class string) {
+	{name: "a record of an unplanned case", tell: func(w *world, class string) {
 		id := w.good(class, run{open: true})
 		w.add(evidence.CaseStartedKind, &evidence.CaseStarted{Attempt: id, CaseID: "easy", Repeat: 1, Execution: 1})
 		s := w.another(0, false)
@@ -158,7 +158,7 @@ var lies = []lie{
 	{name: "a plan changed after it was signed", tell: func(w *world, class string) {
 		w.good(class, run{lieSigned: func(r *evidence.AttemptRegistered) { r.Plan.TargetDigest = digest.ContentOf([]byte("a better agent")) }})
 	}, kinds: []string{"signature"}, unmet: excluded, notes: []string{"not signed by an operator in force"}},
-	{name: "an attempt signed by nobody in force", tell: func(w *world, class string) { w.good(class, run{operator: "mallory"}) },
+	{name: "an attempt that no signer in force signed", tell: func(w *world, class string) { w.good(class, run{operator: "mallory"}) },
 		kinds: []string{"signature"}, unmet: excluded, notes: []string{"not signed by an operator in force"}},
 	{name: "an attempt for another ledger", tell: func(w *world, class string) {
 		w.good(class, run{lieRegister: func(r *evidence.AttemptRegistered) { r.Origin = "example.com/fresh" }})
@@ -222,13 +222,13 @@ var lies = []lie{
 	}, fields: []string{"tokens", "cost_microdollars"}},
 
 	// Second runs.
-	{name: "nobody ran it again", tell: func(w *world, class string) { w.runs(run{class: class, target: "agent"}) }, unmet: []string{notAgain}},
+	{name: "no operator ran it again", tell: func(w *world, class string) { w.runs(run{class: class, target: "agent"}) }, unmet: []string{notAgain}},
 	{name: "run again with the same key", tell: func(w *world, class string) { w.reproduce(w.runs(run{class: class, target: "agent"}), "olga", nil) },
 		unmet: []string{"attempt CLASS.agent.1 was run again by its own runner", notAgain}},
 	{name: "run again by the same person with another key", tell: func(w *world, class string) {
 		w.reproduce(w.runs(run{class: class, target: "agent"}), "olga's laptop", nil)
 	}, unmet: []string{"attempt CLASS.agent.1 was run again by its own runner", notAgain}},
-	{name: "run again by nobody in force", tell: func(w *world, class string) { w.reproduce(w.runs(run{class: class, target: "agent"}), "mallory", nil) },
+	{name: "run again by a stranger", tell: func(w *world, class string) { w.reproduce(w.runs(run{class: class, target: "agent"}), "mallory", nil) },
 		kinds: []string{"signature"}, unmet: []string{"attempt CLASS.agent.1: signature", notAgain}},
 	{name: "a second run of another attempt under this one's name", tell: func(w *world, class string) {
 		id := w.runs(run{class: class, target: "agent"})
@@ -279,7 +279,7 @@ func lieClasses() []simClass {
 	return classes
 }
 
-// tellLies goes on with the honest month: on its last evening the operator lies
+// tellLies continues the honest month: on its last evening the operator lies
 // in every way that we know, and sets the clock back for one attempt. One
 // reading finds each, and the honest classes are none the worse.
 func tellLies(t *testing.T, m *month, advice map[string][]string) {
@@ -294,7 +294,7 @@ func tellLies(t *testing.T, m *month, advice map[string][]string) {
 	w.setClock(evening.Add(-20 * day))
 	w.good(lieClass(0), run{})
 	w.setClock(evening)
-	// A record of an attempt that nobody registered.
+	// A record of an attempt that was never registered.
 	orphan := w.another(0, false)
 	orphan.Attempt = "smoke.agent.999999"
 	w.add(evidence.CaseScoredKind, orphan)

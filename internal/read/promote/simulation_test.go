@@ -62,7 +62,7 @@ func shift(d int) string {
 }
 
 // live runs one honest day: attempts at every class by several targets and
-// operators, somebody else's second run of the last of each class, and in the
+// operators, another operator's second run of the last of each class, and in the
 // evening the anchor.
 func (w *world) live(d int) {
 	w.Helper()
@@ -119,7 +119,7 @@ func (w *world) ask(d int) {
 	}
 }
 
-// honestMonth simulates thirty days in which nobody cheats.
+// honestMonth simulates thirty honest days.
 func honestMonth(t testing.TB) *world {
 	t.Helper()
 	w := newWorld(t, firstDay.Add(7*time.Hour), append(lieClasses(), simClasses...))
@@ -177,7 +177,7 @@ func TestThirtyDays(t *testing.T) {
 		t.Errorf("%d attempts were witnessed, want 3", witnessed)
 	}
 
-	// Whoever asks again is told the same, whatever was asked and read before.
+	// A caller who asks again is told the same, whatever was asked and read before.
 	again := w.history()
 	advice := map[string][]string{}
 	for _, c := range simClasses {

@@ -293,7 +293,7 @@ func (w *world) startWitness() {
 	w.witnesses = []note.Verifier{verifier}
 }
 
-// reopen lets another operator go on.
+// reopen lets another operator continue.
 func (w *world) reopen(operator string) {
 	w.Helper()
 	w.must(w.ledger.Close())
@@ -567,7 +567,7 @@ func set(list []digest.Content) []digest.Content {
 	return slices.Compact(list)
 }
 
-// reproduce records that somebody ran an attempt again.
+// reproduce records that an operator ran an attempt again.
 func (w *world) reproduce(id, who string, lie func(*evidence.AttemptReproduced)) {
 	w.Helper()
 	r := &evidence.AttemptReproduced{Attempt: id + ".again", Original: id, Origin: simOrigin, Agrees: true, Operator: digest.IDOf([]byte(who))}

@@ -74,7 +74,7 @@ func (s *Source) recommendation(name string, data []byte) (*Recounted, error) {
 }
 
 // outside compares who is said to have seen the history with who is known to have.
-// Who remembers something goes on remembering it, so it must be known now too; on a
+// A witness that remembers something keeps remembering it, so it must be known now too; on a
 // machine without the witnesses' checkpoints or the remote it cannot be checked.
 func (s *Source) outside(out *Recounted, entry dossier.Advice, index int64) error {
 	if len(entry.Outside) == 0 {
@@ -171,8 +171,8 @@ func membersOf(v any) (map[string]any, error) {
 	return tree(data)
 }
 
-// Unfiled compares a recommendation of which the ledger has the entry and nobody
-// the file, which is a difference: it was taken away, or a crash came between
+// Unfiled compares a recommendation whose entry is in the ledger and whose file
+// is missing, which is a difference: it was taken away, or a crash came between
 // the two. When it was asked for is not known to the millisecond, so only what
 // does not depend on that is compared.
 func (s *Source) Unfiled(index int64) (*Recounted, error) {

@@ -196,7 +196,7 @@ func TestNoChangedMemberGoesUnnoticed(t *testing.T) {
 	}
 }
 
-// takenForWhatWasAsked are the members that are there if somebody asked for them:
+// takenForWhatWasAsked are the members that are there if the caller asked for them:
 // an answer without is what another question gives.
 func takenForWhatWasAsked(path string) bool {
 	switch path {

@@ -137,7 +137,7 @@ func TestRecomputeFindsRecordsThatAreNotOfThePlan(t *testing.T) {
 	}
 }
 
-// Each row is one forged total, by somebody who can seal entries. The records
+// Each row is one forged total, by an operator who can seal entries. The records
 // stand, so counting again finds it.
 func TestRecomputeFindsForgedTotals(t *testing.T) {
 	high := 0.99
@@ -264,7 +264,7 @@ func TestRecomputeFindsRecordsThatTheirEvidenceContradicts(t *testing.T) {
 			t.Errorf("%v, differences %v", err, got.Differences)
 		}
 	})
-	t.Run("what cannot be read is no difference", func(t *testing.T) {
+	t.Run("what cannot be read is not a difference", func(t *testing.T) {
 		b, r := honest(t, pieces{}, nil, nil)
 		h := read(b, history.Options{})
 		_, err := Attempt(h.Attempt(r.Attempt), func(digest.Content) ([]byte, error) { return nil, refusal.Newf(refusal.Unreadable, "no permission") })

@@ -1,4 +1,4 @@
-// Package recount makes answers again that somebody kept, and compares.
+// Package recount makes answers again that a reader kept, and compares.
 //
 // A kept answer is what run, scorecard, compare, gate or promote recommend gave
 // with --json. It names the ledger, how many entries that had, and what was asked

@@ -58,7 +58,7 @@ func (r *Recounted) Err() error {
 }
 
 // NotRecounted is the refusal of an answer of which not everything could be made
-// again, or nil. Nothing in it is known to be wrong; nobody can say that it is
+// again, or nil. Nothing in it is known to be wrong; it cannot be said that it is
 // right.
 func (r *Recounted) NotRecounted() error {
 	if len(r.Unchecked) == 0 {

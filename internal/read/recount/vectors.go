@@ -25,7 +25,7 @@ type embedded struct {
 
 // vectors computes again how near answers are to expected texts, from the vectors in
 // the evidence. The cosine is arithmetic: that a provider gave the vectors is all that
-// has to be believed.
+// has to be taken on trust.
 func (r *Recounted) vectors(where string, n *counts, read func(digest.Content) ([]byte, error)) error {
 	if n.grade == nil {
 		return nil

@@ -85,7 +85,7 @@ type Run struct {
 	Notes  []string `json:"notes"` // what was in the files and has no place here
 
 	// Setup is how the run was made. Readers fill it in where an attestation is
-	// to be made of the run; it is no part of what is printed.
+	// to be made of the run; it is not part of what is printed.
 	Setup *Setup `json:"-"`
 }
 

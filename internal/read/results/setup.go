@@ -10,7 +10,7 @@ import (
 	"tallystick/internal/record/refusal"
 )
 
-// A Setup is how a run was made, as far as its files say: what somebody needs who
+// A Setup is how a run was made, as far as its files say: what a person needs who
 // attests to it or runs it again. What a file does not say is nil or empty.
 type Setup struct {
 	ModelURI string // where the model is from, such as huggingface://a/b

@@ -64,7 +64,7 @@ func (q *Questioner) Label(names []string) (label, note string, ok bool) {
 	}
 }
 
-// labelNamed is the label that somebody means by its name, its number from 1, or the
+// labelNamed is the label that the reviewer means by its name, its number from 1, or the
 // only beginning that fits.
 func labelNamed(names []string, said string) string {
 	if n, err := strconv.Atoi(said); err == nil && n >= 1 && n <= len(names) {

@@ -1,8 +1,8 @@
 // Package review finds the cases of an attempt that people are to look at, shows
 // them as a person sees them, and reports on what people said.
 //
-// What it shows is verified against the record first, so that nobody is asked about
-// something else. Blind, it leaves out everything that somebody or some program
+// What it shows is verified against the record first, so that no reviewer is asked about
+// something else. Blind, it leaves out everything that another person or a program
 // already thinks of a case. It signs and writes nothing: package ceremony does.
 package review
 
@@ -40,7 +40,7 @@ func Choices() []string {
 	return []string{All, Failing, Unscored, Disputed, Unsure}
 }
 
-// A Ask says which cases somebody is to look at.
+// An Ask says which cases a reviewer is to look at.
 type Ask struct {
 	Name   string // an attempt, or a class for its newest attempt with records
 	Only   string // one of the choices
@@ -49,7 +49,7 @@ type Ask struct {
 	Blind  bool
 }
 
-// A Queue is the cases of an attempt that somebody is to look at, in the
+// A Queue is the cases of an attempt that a reviewer is to look at, in the
 // order of the plan, or in that of the draw.
 type Queue struct {
 	Attempt *dossier.Dossier
@@ -199,8 +199,8 @@ func anyCheck(c *dossier.Case, holds func(*grade.Detail) bool) (bool, error) {
 	return false, nil
 }
 
-// drawn draws n cases. The seed and the names decide, so that whoever knows the
-// seed draws the same ones: nobody picks the cases that suit him.
+// drawn draws n cases. The seed and the names decide, so that every reader who knows the
+// seed draws the same ones, and the reviewer cannot pick the cases that suit.
 func drawn(cases []*dossier.Case, n int, seed, attempt string) []*dossier.Case {
 	lot := func(c *dossier.Case) string {
 		sum := sha256.Sum256(fmt.Appendf(nil, "tallystick-review-sample-v1\x00%s\x00%s\x00%s\x00%d", seed, attempt, c.ID, c.Repeat))
@@ -212,7 +212,7 @@ func drawn(cases []*dossier.Case, n int, seed, attempt string) []*dossier.Case {
 }
 
 // Item is a case of the queue as a person sees it. The evidence is verified
-// against the record: nobody is asked about something else.
+// against the record, so that the reviewer is asked about nothing else.
 func (q *Queue) Item(c *dossier.Case) (*Item, error) {
 	files, err := c.Files()
 	if err == nil {
@@ -360,7 +360,7 @@ func (q *Queue) Match(item *Item) (*dossier.Case, error) {
 			WithHint("export the queue again")
 	case item.Head != c.Head:
 		return nil, refusal.Newf(refusal.DigestMismatch, "case %s: the label is for the record with the head %s, the ledger has %s", c.ID, item.Head, c.Head).
-			WithHint("the queue is of another ledger, or somebody changed it: export it again")
+			WithHint("the queue is of another ledger, or it was changed: export it again")
 	case item.Seen != c.Evidence[0]:
 		return nil, refusal.Newf(refusal.DigestMismatch, "case %s: the person saw the evidence %s, the ledger names %s", c.ID, item.Seen, c.Evidence[0]).
 			WithHint("export the queue again: a label is for what the ledger names")
@@ -371,9 +371,9 @@ func (q *Queue) Match(item *Item) (*dossier.Case, error) {
 	return c, q.matchShown(item, c)
 }
 
-// matchShown refuses a line that shows something else than the evidence: whoever
+// matchShown refuses a line that shows something else than the evidence: a person who
 // changes the answer in an exported queue has a person sign a label of a text that
-// nobody wrote.
+// the agent never wrote.
 func (q *Queue) matchShown(item *Item, c *dossier.Case) error {
 	again := *q
 	again.Blind = item.Blind

@@ -40,7 +40,7 @@ type Totals struct {
 	NotRun     int `json:"not_run"`
 
 	PolicyViolations    Count    `json:"policy_violations"`
-	Unwatched           int      `json:"unwatched_tasks,omitempty"` // whose agent nobody watched outside the gateway
+	Unwatched           int      `json:"unwatched_tasks,omitempty"` // whose agent was not watched outside the gateway
 	RollbackCount       Count    `json:"rollback_count"`
 	RollbackCorrectness *float64 `json:"rollback_correctness"` // nil if it cannot be seen
 	TotalCostMicro      Money    `json:"total_cost_microdollars"`
@@ -151,7 +151,7 @@ type Card struct {
 	Qualifications []history.Qualification `json:"qualifications,omitempty"`
 
 	// EvidenceCoverage is the share of solved tasks whose evidence is there
-	// unchanged, 0 if none is solved, nil if nobody looked.
+	// unchanged, 0 if none is solved, nil if it was not looked for.
 	EvidenceCoverage *float64          `json:"evidence_coverage"`
 	EvidenceChecked  bool              `json:"evidence_checked"`
 	EvidenceMissing  []MissingEvidence `json:"evidence_missing"`
@@ -299,7 +299,7 @@ type View struct {
 	// Attempts must have been kept by [history.Read].
 	Attempts []*history.Attempt
 	// Evidence is what was found of the evidence of each attempt. Nil means that
-	// nobody looked.
+	// it was not looked for.
 	Evidence map[*history.Attempt]Evidence
 	// Tags gives the tags of a case that has no record. Nil gives none.
 	Tags func(class, caseID string) []string
@@ -696,7 +696,7 @@ func (c *Card) checkEvidence(v View, tasks []task) error {
 		}
 		found := v.Evidence[t.attempt]
 		if found == nil {
-			return fmt.Errorf("scorecard of attempt %s: nobody looked at its evidence", t.attempt.ID)
+			return fmt.Errorf("scorecard of attempt %s: its evidence was not looked at", t.attempt.ID)
 		}
 		solved++
 		switch err := found.Missing(t.Case); {
@@ -767,7 +767,7 @@ func acceptance(c *Card) Acceptance {
 	return a
 }
 
-// isUnwatched reports whether an agent ran where nobody sees what it tries past
+// isUnwatched reports whether an agent ran where the harness does not see what it tries past
 // the gateway: without a sandbox, or elsewhere.
 func isUnwatched(isolation string) bool { return isolation == "none" || isolation == "remote" }
 

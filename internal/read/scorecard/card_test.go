@@ -152,7 +152,7 @@ func TestAcceptanceIsReachedBothWays(t *testing.T) {
 			}
 			return nil
 		}, "evidence_coverage is 0.9833, needs 1.00 (evidence of 1 solved tasks is missing or changed)"},
-		{"nobody looked at the evidence", 60, nil, nil, "evidence_coverage was not checked, needs 1.00; 0 distinct tasks are repository issues (tag repo-issue), needs 100; 100 tasks are not repository issues (tag repo-issue): 100 whose evidence was not read"},
+		{"the evidence was not looked at", 60, nil, nil, "evidence_coverage was not checked, needs 1.00; 0 distinct tasks are repository issues (tag repo-issue), needs 100; 100 tasks are not repository issues (tag repo-issue): 100 whose evidence was not read"},
 		{"evidence of an unsolved case is missing", 60, nil, func(c *history.Case) error {
 			if !c.Passed() {
 				return refusal.Newf(refusal.NotFound, "gone")
@@ -432,7 +432,7 @@ func TestAmendmentsAreCounted(t *testing.T) {
 	}
 }
 
-// The list of cases is in the evidence and somebody lost it: nothing vanishes.
+// The list of cases is in the evidence and was lost: nothing vanishes.
 func TestALostCaseListStaysInTheDenominator(t *testing.T) {
 	b := historytest.New(t)
 	r := historytest.Registration("repo-fix.agent.1", "agent", 1, 5, 1)
@@ -487,7 +487,7 @@ func TestMissingEvidenceIsInOrder(t *testing.T) {
 	}
 }
 
-// Evidence that nobody looked at is not evidence that is there.
+// Evidence that was not looked at is not evidence that is there.
 func TestACardNeedsTheEvidenceOfEveryAttempt(t *testing.T) {
 	b := historytest.New(t)
 	b.Run(historytest.Registration("repo-fix.agent.1", "agent", 1, 1, 1), 1)
@@ -515,7 +515,7 @@ func (f finding) Issue(c *history.Case) (*evidence.RepositoryIssue, error) {
 	return i, nil
 }
 
-// found is the evidence of every attempt, nil if nobody looks.
+// found is the evidence of every attempt, nil if it is not looked at.
 func found(h *history.History, missing func(*history.Case) error) map[*history.Attempt]Evidence {
 	if missing == nil {
 		return nil

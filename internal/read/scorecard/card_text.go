@@ -221,5 +221,5 @@ func unknownCalls(tasks int) string {
 	if tasks == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; of %d tasks nobody knows", tasks)
+	return fmt.Sprintf("; unknown for %d tasks", tasks)
 }

@@ -90,7 +90,7 @@ type ChangeRow struct {
 	Change string         `json:"change"` // gained, lost, changed or same
 	A      Side           `json:"a"`
 	B      Side           `json:"b"`
-	// Divergence is where the two runs part, "" if nobody looked. Why not is
+	// Divergence is where the two runs part, "" if it was not looked for. Why not is
 	// in DivergenceNote.
 	Divergence     string `json:"divergence,omitempty"`
 	DivergenceNote string `json:"divergence_note,omitempty"`

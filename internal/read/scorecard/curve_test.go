@@ -90,7 +90,7 @@ func TestRepeatedCasesAreSolvedByMajority(t *testing.T) {
 	}
 }
 
-// No cell of the CSV is text that somebody else chose, so none can be a
+// No cell of the CSV is text that an author of cases or agents chose, so none can be a
 // formula to a spreadsheet.
 func TestCurveCSVHoldsNoForeignText(t *testing.T) {
 	b := historytest.New(t)

@@ -2,7 +2,7 @@
 // scorecards, the cost curve, comparisons, and the statistics behind them.
 //
 // A [history.History] comes from a verified ledger alone, so no number here comes
-// from an entry that nobody checked. [Of], [CurveOf] and [Compare] count; package
+// from an unchecked entry. [Of], [CurveOf] and [Compare] count; package
 // recount counts again and compares with what was written down earlier.
 //
 // What a caller may rely on:

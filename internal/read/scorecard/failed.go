@@ -10,7 +10,7 @@ import (
 type Answer struct {
 	*Card
 	FailedCases *[]FailedRow `json:"failed_cases,omitempty"`
-	// Groups are there where nobody named attempts and there are several classes
+	// Groups are there if the caller named no attempts and there are several classes
 	// or targets: each by itself.
 	Groups []ClassTarget `json:"groups,omitempty"`
 }

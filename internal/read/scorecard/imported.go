@@ -12,7 +12,7 @@ import (
 )
 
 // An ImportedComparison puts two runs of other harnesses side by side, sample by
-// sample. Nobody observed either: it says what two files say.
+// sample. Neither was observed: it says what two files say.
 type ImportedComparison struct {
 	Imported bool         `json:"imported"` // always: imported, not observed
 	A        ImportedLine `json:"a"`

@@ -9,7 +9,7 @@ import (
 
 // A Matrix is attempts by several targets at the same cases, side by side.
 type Matrix struct {
-	// Targets are in the order in which somebody named them.
+	// Targets are in the order in which the caller named them.
 	Targets []MatrixTarget `json:"targets"`
 	// Cases are those that any of them planned: first those that did not pass
 	// everywhere, then the others, each in the order of the first plan.
@@ -20,7 +20,7 @@ type Matrix struct {
 }
 
 // MaxPaired is how many targets are compared each with each. Of more, the first is
-// compared with the others: nobody reads two thousand comparisons.
+// compared with the others: a person does not read two thousand comparisons.
 const MaxPaired = 12
 
 // A MatrixTarget is one attempt of a matrix, by its scorecard.
@@ -149,8 +149,8 @@ func (e *MatrixEntry) line() MatrixTarget {
 	return t
 }
 
-// rank puts cases that differ between targets first, then those that nobody
-// solved, then those that everybody did.
+// rank puts cases that differ between targets first, then those that none
+// solved, then those that all did.
 func (m *Matrix) rank(c MatrixRow) int {
 	passed := 0
 	for _, cell := range c.Results {

@@ -29,7 +29,7 @@ func (x *Matrix) Print(out io.Writer, terminal bool) {
 	x.printPairs(out)
 }
 
-// text is the amount in dollars, or that nobody knows.
+// text is the amount in dollars, or says that it is unknown.
 func (m Money) text() string {
 	if m.Unknown {
 		return "unknown"

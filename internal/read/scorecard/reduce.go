@@ -164,7 +164,7 @@ func (r *Reduced) reduce(by evidence.Reducer) {
 }
 
 // decided is the outcome of a case of which so many repetitions must pass. If
-// those without a verdict could have made up what is missing, nobody knows: the
+// those without a verdict could have made up what is missing, it is unknown: the
 // case has the outcome of the first of them, and counts as they do.
 func (r *Reduced) decided(needed int) evidence.Outcome {
 	if r.Passed >= needed {

@@ -67,7 +67,7 @@ func TestReducersMakeOneOutcomeOfRepetitions(t *testing.T) {
 		{"at_least:2", "1 0 1", evidence.Passed, "1"},
 		{"at_least:2", "1 0.5 0", evidence.Failed, "0.5"},
 		{"at_least:2", "0 E U", evidence.Errored, "none"},
-		{"at_least:4", "1 1 1", evidence.Failed, "1"}, // nobody can; the program refuses to run it
+		{"at_least:4", "1 1 1", evidence.Failed, "1"}, // impossible; the program refuses to run it
 	} {
 		h := reducedAttempt(t, tt.by, tt.results)
 		got := ReducedCases(h.Attempts[0])[0]

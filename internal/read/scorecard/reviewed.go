@@ -93,7 +93,7 @@ type ReviewReport struct {
 	Labels   []string `json:"labels"` // in the order of their scale
 
 	Records   int              `json:"records"`  // that can be labelled
-	Labelled  int              `json:"labelled"` // of these, by somebody
+	Labelled  int              `json:"labelled"` // of these, by a reviewer
 	ByTwo     int              `json:"by_two"`   // of these, by two or more
 	Reviewers []ReviewerLine   `json:"reviewers"`
 	Pairs     []ReviewPair     `json:"pairs"`
@@ -115,7 +115,7 @@ type ReviewerLine struct {
 	OwnRunner bool   `json:"own_runner,omitempty"`
 }
 
-// A RefusedReview is an entry that is not a label of anybody.
+// A RefusedReview is an entry that is not a reviewer's label.
 type RefusedReview struct {
 	Index int64  `json:"entry"`
 	Why   string `json:"why"`

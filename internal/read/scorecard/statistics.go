@@ -11,7 +11,7 @@ import (
 const Z95 = 1.959963984540054
 
 // Seed starts the generator of every resampling. It is the same for all, so
-// that nobody can choose one: the bytes "tallysti" as a big-endian number.
+// that the operator cannot choose one: the bytes "tallysti" as a big-endian number.
 const Seed uint64 = 0x74616c6c79737469
 
 const (

@@ -1,5 +1,5 @@
 // Package submittable is the rule that says whether an attempt can be submitted. A
-// run, whoever counts it again and a package come by the facts on different ways, and
+// run, a recount and a package come by the facts in different ways, and
 // are decided by the same rule. It is pure, and the stranger's verifier has it too.
 package submittable
 

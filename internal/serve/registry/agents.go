@@ -32,7 +32,7 @@ const secretWindow = 24 * time.Hour
 // without another proof of who asks: 22 characters of base64 are 128 bits.
 const minSecretKey = 22
 
-// randomness gives 32 bytes that nobody guesses, for a use.
+// randomness gives 32 bytes that cannot be guessed, for a use.
 type randomness func(use string) ([]byte, error)
 
 func fresh(string) ([]byte, error) {
@@ -50,16 +50,16 @@ func (r *Registry) derived(operation string, parts ...string) randomness {
 	return func(use string) ([]byte, error) { return r.ring.mac(operation+" "+use, text), err }
 }
 
-// registration names a registration. Nobody knows who asks, so the idempotency key
-// alone tells one from another; in the ledger it is an HMAC, for which nobody can try
+// registration names a registration. The asker is unknown, so the idempotency key
+// alone tells one from another; in the ledger it is an HMAC, for which a reader cannot try
 // keys.
 func (r *Registry) registration(o Once) (randomness, *evidence.RegistryRequest, error) {
 	if o.Key == "" {
 		return fresh, nil, nil
 	}
 	if len(o.Key) < minSecretKey {
-		return nil, nil, refusal.Newf(refusal.Malformed, "the idempotency key of a registration has %d characters, expected at least %d that nobody can guess", len(o.Key), minSecretKey).
-			WithHint("whoever sends it again gets the API key; use a random UUID")
+		return nil, nil, refusal.Newf(refusal.Malformed, "the idempotency key of a registration has %d characters, expected at least %d that cannot be guessed", len(o.Key), minSecretKey).
+			WithHint("a client that sends it again gets the API key; use a random UUID")
 	}
 	req, err := newRequest(&Agent{}, "register", o.Key, o.Body)
 	if err != nil {
@@ -197,7 +197,7 @@ func (r *Registry) Authenticate(ctx context.Context, key string) (*Agent, error)
 }
 
 // AuthenticateReplaced finds the agent of an API key that was replaced by the request
-// with this idempotency key: whoever did not see the answer has no other key.
+// with this idempotency key: a client that did not see the answer has no other key.
 func (r *Registry) AuthenticateReplaced(ctx context.Context, old, idempotency string) (*Agent, error) {
 	if !wellFormedAPIKey(old) || idempotency == "" {
 		return nil, unauthenticated()

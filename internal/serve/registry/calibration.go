@@ -95,7 +95,7 @@ func (f *calibrationFile) validate() error {
 	return nil
 }
 
-// digest names a set without giving its answers away: whoever knows the questions
+// digest names a set without giving its answers away: a reader who knows the questions
 // could otherwise try all answers against it.
 func (c *calibrationSet) digest(k *keyring) digest.ID {
 	return digest.ID(k.mac("calibration set", c.text))
@@ -147,7 +147,7 @@ func (c *calibrationSet) with(answer string) []calibrationQuestion {
 }
 
 // kappa is Cohen's kappa of the answers with the right ones: 0 is what chance
-// gives, also to whoever always answers the same.
+// gives, also to a judge who always answers the same.
 func (s *sheet) kappa(given map[string]string) float64 {
 	n, same, accept, should := float64(len(s.answers)), 0.0, 0.0, 0.0
 	for name, right := range s.answers {

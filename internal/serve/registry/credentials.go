@@ -85,7 +85,7 @@ func (r *Registry) issueOnce(ctx context.Context, req *evidence.RegistryRequest,
 }
 
 // stillSigns refuses a credential whose key was retired while it was made: in the
-// ledger it would come after the retirement, and nobody could verify it. It is
+// ledger it would come after the retirement, and no verifier would accept it. It is
 // called with the lock held.
 func (r *Registry) stillSigns(method string) error {
 	if method == r.ring.credential.method {
@@ -179,7 +179,7 @@ func (r *Registry) IssueDocument(ctx context.Context, a *Agent, document []byte,
 	return m.Credential, nil
 }
 
-// secure adds our proof to a credential that somebody else wrote.
+// secure adds our proof to a credential that a client wrote.
 func (r *Registry) secure(a *Agent, text []byte, o IssueOptions, req *evidence.RegistryRequest) (*evidence.CredentialIssued, []byte, error) {
 	r.mu.Lock()
 	did := r.ring.did
@@ -326,7 +326,7 @@ const (
 )
 
 // refreshStatusLists signs the lists that changed or will soon end, and leaves
-// them in the database for whoever serves them.
+// them in the database for the server.
 func (r *Registry) refreshStatusLists(ctx context.Context) error {
 	r.mu.Lock()
 	b, signed := index.NewBatch(), map[int]*signedList{}
@@ -393,7 +393,7 @@ func (r *Reader) StatusList(ctx context.Context, n int) (*StatusList, error) {
 	return &StatusList{Credential: text, ETag: etag(text)}, nil
 }
 
-// StatusList is that of the reader, after a list that nobody has asked for yet was
+// StatusList is that of the reader, after a list that was not asked for yet was
 // made.
 func (r *Registry) StatusList(ctx context.Context, n int) (*StatusList, error) {
 	if err := r.refreshStatusLists(ctx); err != nil {

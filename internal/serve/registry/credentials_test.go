@@ -52,13 +52,13 @@ func TestOnePostMakesRowAndCredential(t *testing.T) {
 		t.Errorf("%v: %s", err, page.Rows[0])
 	}
 
-	// The same run under another id, later: the same content, nobody new.
+	// The same run under another id, later: the same content, no new judges.
 	other := strings.NewReplacer(`"submittedAt":1747000000000`, `"submittedAt":1747000000009`, `-000000738000"`, `-000000000009"`).Replace(attestation(t, a.PublicKey, 0.738))
 	if again := w.propose(a, Eval, `{"kind":"ip.eval.run.attestation.v1","body":`+other+`,`+paths+`}`); again.ID != p.ID {
 		t.Error("another run id made another proposal of the same results")
 	}
 
-	// A credential that somebody else signed is taken as it is.
+	// A credential that another issuer signed is taken as it is.
 	key := must[*seal.Key](t)(seal.NewKey(bytes.NewReader(a.key.Seed())))
 	own := must[[]byte](t)(attest.Issue(attest.Draft{Issuer: a.PublicKey, Body: []byte(attestation(t, a.PublicKey, 0.5))}, attest.Signer{Key: key}))
 	taken := w.propose(a, Eval, `{"credential":`+string(own)+`,`+paths+`}`)
@@ -172,7 +172,7 @@ func TestEveryCredentialHasAPlaceOfItsOwn(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if seen[*m.Status] {
-				t.Errorf("two credentials have the place %+v: whoever revokes one revokes the other", *m.Status)
+				t.Errorf("two credentials have the place %+v: revoking one revokes the other", *m.Status)
 			}
 			seen[*m.Status] = true
 		})
@@ -254,7 +254,7 @@ func TestTakenDownTextIsGoneEverywhere(t *testing.T) {
 	w := newWorld(t, nil)
 	a := w.register()
 	w.publishPaths(a)
-	const secret = "the private telephone number of somebody"
+	const secret = "the private telephone number of a person"
 	p := w.propose(a, Eval, strings.Replace(evalBody(0.7), `"seed":42`, `"seed":42,"contact":"`+secret+`"`, 1))
 	blob := w.state.proposals[p.ID].Manifest
 	wantRefusal(t, w.TakeDown(ctx, blob, "because"), refusal.Usage)
@@ -331,7 +331,7 @@ func TestTakeDownIsFinishedAtTheNextOpening(t *testing.T) {
 	noneHas(t, w.dir, secret)
 }
 
-// The key that chains manifests is in the key set too. Whoever has it cannot issue in
+// The key that chains manifests is in the key set too. A holder of it cannot issue in
 // the registry's name, to the registry or to a verifier with its key documents.
 func TestChainKeyIssuesNothing(t *testing.T) {
 	w := newWorld(t, nil)

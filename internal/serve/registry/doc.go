@@ -6,7 +6,7 @@
 // the database is an index that [Rebuild] makes again from the ledger and the
 // blobs, to the same answers. What decides (who may write, who may vote, what was
 // proposed before) is read off verified entries that are kept in memory, and
-// never off the database: a row that somebody changed by hand decides nothing.
+// never off the database: a row that was changed by hand decides nothing.
 //
 // One process writes. Others may read the database ([OpenReader]).
 package registry

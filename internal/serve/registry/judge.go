@@ -20,7 +20,7 @@ const maxReason = 16 << 10
 
 func signEd25519(k *seal.Key, message []byte) []byte { return ed25519.Sign(k.Ed25519(), message) }
 
-// JudgementMessage is what a judge signs about a proposal, for whoever has to sign
+// JudgementMessage is what a judge signs about a proposal, for the judge who has to sign
 // it: the reason is the text itself.
 func (r *Reader) JudgementMessage(ctx context.Context, j Judgement) ([]byte, error) {
 	p, err := r.Proposal(ctx, j.Proposal)

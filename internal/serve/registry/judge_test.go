@@ -27,7 +27,7 @@ type judged struct {
 	judges map[string][]*member
 }
 
-// newJudged publishes the three paths, which nobody judges yet, and then asks for
+// newJudged publishes the three paths, which have no judges yet, and then asks for
 // judges.
 func newJudged(t *testing.T, persons int, change func(*Settings)) *judged {
 	t.Helper()
@@ -66,7 +66,7 @@ func (j *judged) proposeDrawn(accuracy float64) *Proposal {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	j.t.Fatal("nobody was drawn")
+	j.t.Fatal("no judge was drawn")
 	return nil
 }
 
@@ -226,7 +226,7 @@ func TestAJudgeWhoWasRemovedIsOneNoMore(t *testing.T) {
 	if got := must[*Proposal](t)(j.vote(j.judges[stays][0], p.ID, "accept")); got.Status != Published || got.Judges.For != 2 {
 		t.Errorf("%s %+v", got.Status, got.Judges)
 	}
-	// Nobody draws them, until they are admitted again.
+	// They are not drawn until they are admitted again.
 	for i := range 5 {
 		if p := j.proposeDrawn(0.1 + float64(i)/100); p.Judges.Of != 3 || slices.Contains(p.Judges.Persons, gone) {
 			t.Errorf("drawn: %+v", p.Judges)
@@ -280,7 +280,7 @@ func TestTheRootOfADrawIsThatOfItsProposal(t *testing.T) {
 	}
 }
 
-func TestNobodyJudgesTheirOwn(t *testing.T) {
+func TestAJudgeMayNotJudgeTheirOwnProposal(t *testing.T) {
 	j := newJudged(t, 4, nil)
 	// person0 proposes with one agent: they are never drawn, whichever agent votes.
 	for i := range 6 {
@@ -300,7 +300,7 @@ func TestNobodyJudgesTheirOwn(t *testing.T) {
 	wantRefusal(t, j.AdmitJudge(ctx, "person9", []string{twin.Agent.ID}), refusal.NotAllowed, "same public key")
 }
 
-func TestProposingAgainDrawsNobodyNew(t *testing.T) {
+func TestProposingAgainDrawsTheSameJudges(t *testing.T) {
 	j := newJudged(t, 8, nil)
 	p := j.proposeDrawn(0.7)
 	must[*Proposal](t)(j.Withdraw(ctx, j.author.Agent, p.ID, Once{}))

@@ -185,7 +185,7 @@ func (k *keyring) link(l recompute.Link) (*evidence.RegistryChain, error) {
 }
 
 // statusPerList is how many credentials share a list: the least that hides which
-// one somebody asks about.
+// one a verifier asks about.
 const statusPerList = 8 * attest.MinStatusBytes
 
 // statusURL names a list. Without a public address it is a name and no address.
@@ -260,5 +260,5 @@ func writeSecret(dir string) error {
 }
 
 // apiKeyHash is what is kept of an API key. The key has 32 random bytes, so
-// nobody finds it from its hash.
+// it cannot be found from its hash.
 func apiKeyHash(key string) digest.ID { return digest.IDOf([]byte(key)) }

@@ -75,7 +75,7 @@ func (l *logView) receipt(index int64, raw []byte) ([]byte, error) {
 	p := ledger.PositionOf(l.leaves.Origin, index, prev, raw)
 	if p.Head != l.heads[index] {
 		return nil, refusal.Newf(refusal.IndexDiffers, "the database has other bytes for entry %d than the ledger sealed", index).
-			WithHint("somebody changed the database; make it again with: tally registry rebuild")
+			WithHint("the database was changed; make it again with: tally registry rebuild")
 	}
 	proof, err := l.tree.ProveInclusion(l.size, index)
 	if err != nil {

@@ -42,7 +42,7 @@ type draft struct {
 	runner   string // DID, or empty
 
 	body       []byte // of an attestation, to be issued as a credential
-	credential []byte // canonical, signed by somebody else or by us before
+	credential []byte // canonical, signed by another issuer, or by us before
 	digest     digest.ID
 	status     string // what is known of its revocation
 }
@@ -165,7 +165,7 @@ func (m *evalManifest) draft(text []byte) (*draft, error) {
 	return d, nil
 }
 
-// volatile are members that say nothing about what was measured: whoever changes
+// volatile are members that say nothing about what was measured: a proposer who changes
 // only them proposes the same content.
 var volatile = []string{"note", "notes", "comment", "comments", "description", "submittedAt", "completedAt", "startedAt", "finishedAt", "createdAt", "timestamp", "date"}
 

@@ -43,7 +43,7 @@ func TestARegistrationThatIsSentAgainIsTheSameAgent(t *testing.T) {
 	wantRefusal(t, err, refusal.IdempotencyConflict)
 	other.Once.Key = "run-1"
 	_, err = w.Register(ctx, other)
-	wantRefusal(t, err, refusal.Malformed, "nobody can guess")
+	wantRefusal(t, err, refusal.Malformed, "cannot be guessed")
 	other.Once.Key = strings.Repeat("x", 300)
 	_, err = w.Register(ctx, other)
 	wantRefusal(t, err, refusal.Usage)

@@ -17,7 +17,7 @@ import (
 // maxIdempotencyKey bounds what a client may choose.
 const maxIdempotencyKey = 255
 
-// A Once names a write, so that whoever did not see the answer can send it again:
+// A Once names a write, so that a client that did not see the answer can send it again:
 // the same key with the same body is the same write. Without a key every write is
 // one of its own. A write that changes nothing is not remembered.
 type Once struct {
@@ -94,7 +94,7 @@ func (r *Registry) newUUID() (string, error) {
 }
 
 // Propose proposes a thing for the catalogue. The same content proposed again, by
-// anybody, is answered with the proposal that there is: nobody is drawn anew. Only
+// any agent, is answered with the proposal that there is: no judges are drawn anew. Only
 // what was withdrawn or lapsed can be proposed again, to the judges that were
 // drawn for it.
 func (r *Registry) Propose(ctx context.Context, a *Agent, thing Thing, body []byte, idempotency string) (*Proposal, error) {

@@ -42,7 +42,7 @@ func TestPublishWithoutJudgesIsListedWithItsReceipt(t *testing.T) {
 		t.Errorf("row %s", page.Rows[0])
 	}
 
-	// The receipt proves the entry to whoever knows the key of the log.
+	// The receipt proves the entry to a reader who knows the key of the log.
 	conf := must[*Public](t)(w.Config(ctx))
 	_, pub, err := seal.ParseLogKey(conf.LogKey)
 	if err != nil {
@@ -75,7 +75,7 @@ func TestPublishWithoutJudgesIsListedWithItsReceipt(t *testing.T) {
 	if n := must[*Node](t)(w.Tree(ctx, modelPath)); n.Thing != Model || n.Proposal == "" {
 		t.Errorf("%+v", n)
 	}
-	_, err = w.Tree(ctx, "/artifacts/models/nobody")
+	_, err = w.Tree(ctx, "/artifacts/models/unknown")
 	wantRefusal(t, err, refusal.UnknownName)
 }
 

@@ -46,8 +46,8 @@ type Reader struct {
 	bytes   int   // in the cache
 }
 
-// A listing is a page that is being read, or was. Whoever asks for the same page
-// meanwhile waits for it: after each write everybody asks at once.
+// A listing is a page that is being read, or was. A request for the same page
+// meanwhile waits for it: after each write all clients ask at once.
 type listing struct {
 	done chan struct{}
 	page *Page
@@ -141,7 +141,7 @@ func (r *Reader) takeCheckpoint(ctx context.Context, origin string, applied int6
 	}
 	if root != head.Root || head.Origin != origin {
 		return refusal.Newf(refusal.IndexDiffers, "the entries in the database do not give the root of their checkpoint").
-			WithHint("somebody changed the database; make it again with: tally registry rebuild")
+			WithHint("the database was changed; make it again with: tally registry rebuild")
 	}
 	r.log.set(sequencer.Tip{TreeHead: head, Checkpoint: []byte(note)})
 	r.version.Store(applied)
@@ -255,7 +255,7 @@ func (r *Reader) keep(q Query, l *listing) {
 	}
 }
 
-// normal puts the defaults in and refuses what nobody can have asked for.
+// normal puts the defaults in and refuses what no client can have asked for.
 func (q *Query) normal() error {
 	if q.Thing == "" {
 		q.Thing = Eval
@@ -342,7 +342,7 @@ func (r *Reader) Proposal(ctx context.Context, id string) (*Proposal, error) {
 	return document[Proposal](ctx, r, docProposal, id)
 }
 
-// Agent returns somebody who registered.
+// Agent returns a registered agent.
 func (r *Reader) Agent(ctx context.Context, id string) (*Agent, error) {
 	return document[Agent](ctx, r, docAgent, id)
 }
@@ -395,7 +395,7 @@ func (r *Reader) Blob(ctx context.Context, d digest.Content) ([]byte, error) {
 	}
 	if got := digest.ContentOf(data); got != d {
 		return nil, refusal.Newf(refusal.IndexDiffers, "the database has %s under the name %s", got, d).
-			WithHint("somebody changed the database; make it again with: tally registry rebuild")
+			WithHint("the database was changed; make it again with: tally registry rebuild")
 	}
 	return data, nil
 }

@@ -7,9 +7,9 @@ import (
 	"tallystick/internal/serve/registry/index"
 )
 
-// Rebuild makes the index again from the ledger and the blobs. Nobody may have the
+// Rebuild makes the index again from the ledger and the blobs. No other process may have the
 // registry open. The digest is that of every row; Before is that of what was there,
-// which is the same unless somebody changed it or it was behind.
+// which is the same unless it was changed by hand or was behind.
 func Rebuild(ctx context.Context, o Options) (*Rebuilt, error) {
 	if err := o.defaults(); err != nil {
 		return nil, err

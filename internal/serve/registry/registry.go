@@ -231,7 +231,7 @@ func (r *Registry) openLedger(ctx context.Context, fresh bool) error {
 }
 
 // openSequencer opens the ledger, and sets aside what a crash left unsealed at its
-// end: nobody was promised it.
+// end: no client was promised it.
 func (r *Registry) openSequencer(ctx context.Context, cfg sequencer.Config) (*sequencer.Ledger, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.Lock)
 	defer cancel()
@@ -408,7 +408,7 @@ func (r *Registry) report(err error, try int, tip sequencer.Tip) {
 }
 
 // patience is how often writing the database is tried before those who wait are
-// told: a database that restarts is no reason to fail.
+// told: a restart of the database must not fail the caller.
 const patience = 5
 
 // ending waits before the next try, and reports whether there is to be none.
@@ -427,7 +427,7 @@ func (r *Registry) wake() {
 	}
 }
 
-// waitFor before a key lets many requests of one kind go on together.
+// waitFor before a key lets many requests of one kind continue together.
 const waitFor = "after "
 
 // transact decides about a request and records what follows. The keys name what it

@@ -92,7 +92,7 @@ func TestTheOperatorsKeyRotates(t *testing.T) {
 	w.open()
 	w.requireSealedBy(third, second)
 
-	// Whoever has the first key writes nothing.
+	// A holder of the first key writes nothing.
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -159,11 +159,11 @@ func newChanges() *changes {
 	return &changes{proposals: map[*proposal]bool{}, agents: map[*agent]bool{}, apiKeys: map[digest.ID]bool{}, credentials: map[*credential]bool{}, blobs: map[digest.Content]bool{}}
 }
 
-// fold adds the next entry. What a person appended by hand is nobody's word and
+// fold adds the next entry. What a person appended by hand is not an act of the registry and
 // changes nothing.
 func (s *state) fold(rec ledger.Record, c *changes) error {
 	s.size, s.head = rec.Index+1, rec.Head
-	// A change of signers counts by its signatures, whoever appended it.
+	// A change of signers counts by its signatures, also if it was appended by hand.
 	signers := rec.Envelope.Kind == evidence.LedgerOpened || rec.Envelope.Kind == evidence.SignersChangedKind
 	if !signers && (rec.Envelope.Manual || !folded(rec.Envelope.Kind)) {
 		return nil
@@ -311,9 +311,9 @@ func (s *state) addProposal(b *evidence.RegistryProposed, index int64, at eviden
 }
 
 // chooseRoot notes which root the judges of a proposal will be drawn from: that of
-// the fewest entries, from the proposal's own on, under which somebody is eligible.
+// the fewest entries, from the proposal's own on, under which a judge is eligible.
 // Nothing that the operator does after that entry changes it. Only an admission makes
-// somebody eligible, so nothing else needs to ask.
+// a judge eligible, so nothing else needs to ask.
 func (s *state) chooseRoot(p *proposal, size int64) {
 	if p.sealed == nil && len(p.config.Witnesses) == 0 && len(s.eligible(p, size)) > 0 {
 		p.sealed = &sealedRoot{size: size}

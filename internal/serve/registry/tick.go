@@ -31,7 +31,7 @@ func (r *Registry) Run(ctx context.Context) error {
 				return nil
 			}
 			if refusal.ExitCode(err) == refusal.ExitUnverified {
-				return err // somebody changed the ledger, or a witness saw another one
+				return err // the ledger was changed, or a witness saw another one
 			}
 			r.o.Log.Warn("doing what is due", "error", err)
 		}

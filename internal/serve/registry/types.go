@@ -29,7 +29,7 @@ const (
 	Lapsed    = "lapsed"
 )
 
-// An Agent is somebody with an API key.
+// An Agent is a holder of an API key.
 type Agent struct {
 	ID        string `json:"id"`
 	PublicKey string `json:"publicKey"` // did:key
@@ -39,7 +39,7 @@ type Agent struct {
 	Entry int64 `json:"entry"`
 }
 
-// A SignUp is what somebody who registers gives.
+// A SignUp is what an agent gives to register.
 type SignUp struct {
 	// PublicKey is a did:key, a Multikey or 64 hexadecimal digits; empty asks for a
 	// key pair, whose private half is answered once.

@@ -113,7 +113,7 @@ func attemptCommands(a *history.Attempt, earlier string) []command {
 	if a.Finished == nil {
 		return append(next, command{What: "Finish it", Line: shell("tally", "run", a.Class, "--target", a.Target, "--resume")})
 	}
-	next = append(next, command{What: "Prove its totals to somebody else", Line: shell("tally", "export", a.ID, "--format", "receipt", "-o", a.ID+".proof")},
+	next = append(next, command{What: "Prove its totals to a stranger", Line: shell("tally", "export", a.ID, "--format", "receipt", "-o", a.ID+".proof")},
 		command{What: "Look for signs of cheating", Line: shell("tally", "audit", a.ID)})
 	if earlier != "" {
 		next = append(next, command{What: "Compare it with the one before", Line: shell("tally", "compare", earlier, a.ID)})

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A page that takes long, and the ledger that grows meanwhile, keep nobody waiting.
+// A page that takes long, and the ledger that grows meanwhile, keep no other page waiting.
 func TestPagesDoNotWaitForEachOther(t *testing.T) {
 	v := openShop(t)
 	slow, err := v.enter()

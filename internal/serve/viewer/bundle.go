@@ -31,7 +31,7 @@ type Bundle struct {
 	Files    int    `json:"files"`
 	Bytes    int64  `json:"bytes"`
 	Signed   bool   `json:"signed"`
-	// Unsigned is why nobody signed.
+	// Unsigned is why there is no signature.
 	Unsigned string `json:"unsigned_because,omitempty"`
 }
 
@@ -356,7 +356,7 @@ func (w *walker) written(t *target) ([]byte, error) {
 		return body, err
 	}
 	return eachTag(body, func(x *tag) bool {
-		x.drop("data-live") // nothing goes on in a file
+		x.drop("data-live") // nothing happens in a file
 		for i := range x.attrs {
 			if a := &x.attrs[i]; slices.Contains(linking, a.name) {
 				a.value = w.relink(t, a.value)
@@ -367,7 +367,7 @@ func (w *walker) written(t *target) ([]byte, error) {
 				x.drop(name)
 			}
 		}
-		return x.name != "form" // nobody answers it
+		return x.name != "form" // no server answers it
 	})
 }
 

@@ -190,8 +190,8 @@ func TestAForgedSiteIsRefused(t *testing.T) {
 		{"the manifest", func(w *written) {
 			w.files[site.ManifestFile] = bytes.Replace(w.files[site.ManifestFile], []byte(`"bytes":`), []byte(`"bytes":1`), 1)
 		}, site.SignatureFile},
-		{"no signature", func(w *written) { delete(w.files, site.SignatureFile) }, "nobody signed"},
-		{"signed by somebody else", func(w *written) { w.seal(t, other, same) }, "not a trusted key"},
+		{"no signature", func(w *written) { delete(w.files, site.SignatureFile) }, "these pages are unsigned"},
+		{"signed by another key", func(w *written) { w.seal(t, other, same) }, "not a trusted key"},
 		{"signed for something else", func(w *written) {
 			signature, err := seal.SignWith(w.key.Signer(), seal.NamespaceSubmission, w.files[site.ManifestFile])
 			if err != nil {

@@ -121,7 +121,7 @@ func caseCommands(c *dossier.Case) []command {
 	return []command{
 		{What: "Why it ended as it did", Line: shell("tally", "why", c.ID, "--attempt", a.ID)},
 		{What: "Every step in the terminal", Line: shell("tally", "show", name)},
-		{What: "Prove it to somebody else", Line: shell("tally", "export", name, "--format", "receipt", "-o", c.ID+".proof")},
+		{What: "Prove it to a stranger", Line: shell("tally", "export", name, "--format", "receipt", "-o", c.ID+".proof")},
 		{What: "Run only this case again", Line: shell("tally", "run", a.Class, "--target", a.Target, "--case", c.ID)},
 	}
 }

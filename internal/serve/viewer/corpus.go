@@ -76,7 +76,7 @@ type classRow struct {
 	Digest                          string
 }
 
-// staleAfter is the age from which a case that nobody looked at is marked.
+// staleAfter is the age from which a case that no curator looked at is marked.
 const staleAfter = 180 * 24 * time.Hour
 
 func (v *Viewer) class(req *http.Request) (*page, error) {

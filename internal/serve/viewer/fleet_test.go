@@ -49,7 +49,7 @@ func TestFleetPageShowsWhatTheCoordinatorSays(t *testing.T) {
 	if body := get(t, v, "/fleet").Body.String(); !strings.Contains(body, "The coordinator has said nothing for") {
 		t.Error("the page does not say that the coordinator is silent")
 	}
-	// What is not a status is none, and breaks no other page.
+	// What is not a status is left out, and breaks no other page.
 	if err := os.WriteFile(filepath.Join(dir, "standing.json"), []byte(`{"attempt":`), 0o600); err != nil {
 		t.Fatal(err)
 	}

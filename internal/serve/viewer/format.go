@@ -45,7 +45,7 @@ func YesNo(b bool) string { return browser.YesNo(b) }
 // OutcomeName is the word for an outcome.
 func OutcomeName(o evidence.Outcome) string { return browser.OutcomeName(o) }
 
-// Text makes a text of somebody else's visible.
+// Text makes an untrusted text visible.
 func Text(s string) string { return browser.Text(s) }
 
 // Line is Text with line feeds and tabs spelled out too.

@@ -19,30 +19,30 @@ import (
 
 // A Door says who may come in. One of Token, Shared and Proxy is set.
 type Door struct {
-	// Token is good for one exchange: whoever comes with it first gets the cookie.
+	// Token is good for one exchange: the browser that comes with it first gets the cookie.
 	Token string
 	// Shared is a token that several people have; each exchanges it for the cookie,
 	// or sends it as "Authorization: Bearer".
 	Shared string
-	// ProxyHeader names a header in which a proxy says who somebody is. It counts
-	// only from ProxyFrom: anybody else can write it too.
+	// ProxyHeader names a header in which a proxy says who the user is. It counts
+	// only from ProxyFrom: every other client can write it too.
 	ProxyHeader string
 	ProxyFrom   []netip.Prefix
 	// Hosts are the names and addresses by which the server may be called, with
-	// port. Another name is somebody's who made it point here.
+	// port. Another name belongs to an attacker who made it point here.
 	Hosts []string
 	// CORS lets pages of other origins ask for receipts, checkpoint and keys.
 	CORS bool
 }
 
-// NewToken makes a token that nobody can guess.
+// NewToken makes a token that cannot be guessed.
 func NewToken() string {
 	b := make([]byte, 24)
 	rand.Read(b)
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// minToken is the length of a token that nobody guesses.
+// minToken is the length of a token that cannot be guessed.
 const minToken = 16
 
 // LoadToken reads a token that several people have.
@@ -130,7 +130,7 @@ func fromElsewhere(req *http.Request) bool {
 	return origin != "" && origin != "http://"+req.Host && origin != "https://"+req.Host
 }
 
-// enter lets in whoever has the cookie, the proxy's word or a token.
+// enter lets in a user who has the cookie, the proxy's word or a token.
 func (g *guard) enter(w http.ResponseWriter, req *http.Request) {
 	token := req.URL.Query().Get("token")
 	switch {
@@ -164,7 +164,7 @@ func (g *guard) hasCookie(req *http.Request) bool {
 	return err == nil && same(c.Value, g.session)
 }
 
-// takes reports whether a token lets somebody in, and uses it up if it is good for
+// takes reports whether a token lets a user in, and uses it up if it is good for
 // once.
 func (g *guard) takes(token string) bool {
 	if g.Shared != "" {

@@ -102,7 +102,7 @@ func (v *Viewer) ledgerEntry(req *http.Request) (*page, error) {
 	data.Related = v.related(data.entry)
 	name := strconv.FormatInt(index, 10)
 	return &page{Title: "Entry " + name, Template: "entry", Section: "Ledger", Data: data, Crumbs: []link{{Text: "Ledger", URL: "/ledger"}, {Text: "Entry " + name, URL: ""}},
-		Next: []command{{What: "The same in the terminal", Line: shell("tally", "ledger", "show", name)}, {What: "A receipt for somebody else", Line: shell("tally", "ledger", "prove", name, "-o", "entry-"+name+".receipt")}}}, nil
+		Next: []command{{What: "The same in the terminal", Line: shell("tally", "ledger", "show", name)}, {What: "A receipt for a stranger", Line: shell("tally", "ledger", "prove", name, "-o", "entry-"+name+".receipt")}}}, nil
 }
 
 // plainMembers are the members of a body whose values are shown one by one.

@@ -164,7 +164,7 @@ func weeksCurve(weeks []scorecard.Week) template.HTML {
 // pinWords says whether two people signed for the ledger. Example people are not people.
 func pinWords(p history.Pin, examples bool) string {
 	if examples && p == history.PinnedWhole {
-		return "only the example people of “tally init” signed for it, so nobody did: put your own people in their place"
+		return "only the example people of “tally init” signed for it, which proves nothing: put your own people in their place"
 	}
 	switch p {
 	case history.PinnedWhole:
@@ -172,5 +172,5 @@ func pinWords(p history.Pin, examples bool) string {
 	case history.OtherPinned:
 		return "two people signed for another ledger: nothing in this one counts"
 	}
-	return "nobody signed for it: it may have been begun anew"
+	return "it is not pinned by any signature: it may have been begun anew"
 }

@@ -211,7 +211,7 @@ func TestFiltersAreInTheAddress(t *testing.T) {
 		{"/attempts?class=hostile", "hostile.default.1", "builtin+adversarial.mitigated.1<"},
 		{"/attempts?q=vulner", "builtin+adversarial.vulnerable.2", ">hostile.default.1<"},
 		{"/attempts?tag=long", ">hostile.default.1<", ">builtin+adversarial.mitigated.1<"},
-		{"/attempts?tag=nobody-has-it", "No attempt fits", ">hostile.default.1<"},
+		{"/attempts?tag=no-attempt-has-it", "No attempt fits", ">hostile.default.1<"},
 		{"/attempts?state=unfinished", "No attempt fits", ">hostile.default.1<"},
 		{"/attempt/hostile.default.1?state=passed", "plain-one", ">hostile-svg<"},
 		{"/attempt/hostile.default.1?tag=svg", ">hostile-svg<", ">hostile-bidi<"},

@@ -94,7 +94,7 @@ func (v *Viewer) gather(req *http.Request, as func([]byte) (kind, name string, e
 	return data, kind, name, err
 }
 
-// imageType tells an image by its first bytes; "" if it is none that is shown.
+// imageType tells an image by its first bytes; "" if it is not an image that is shown.
 func imageType(data []byte) string {
 	switch {
 	case bytes.HasPrefix(data, []byte("\x89PNG\r\n\x1a\n")):

@@ -15,7 +15,7 @@ type script struct {
 	verified *dossier.Transcript
 	err      error
 
-	settled bool // guarded by the viewer's memo: somebody took note of the result
+	settled bool // guarded by the viewer's memo: a page took note of the result
 }
 
 // maxScripts is how many are remembered, and maxScriptBytes how long they are together:
@@ -133,7 +133,7 @@ func (v *Viewer) script(c *dossier.Case) (*dossier.Transcript, error) {
 	return v.settle(s)
 }
 
-// waitFor waits, without the lock, until a transcript was verified or nobody asks for it.
+// waitFor waits, without the lock, until a transcript was verified or no page asks for it.
 func waitFor(ctx context.Context, s *script) error {
 	select {
 	case <-s.done:

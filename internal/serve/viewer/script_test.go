@@ -30,13 +30,13 @@ func TestALongTranscriptIsShownWhileItIsChecked(t *testing.T) {
 			t.Fatalf("while it is checked: %d %s", w.Code, body)
 		}
 	}
-	// Events are given only when they are verified; whoever does not wait gets none.
+	// Events are given only when they are verified; a reader who does not wait gets none.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w := httptest.NewRecorder()
 	v.ServeHTTP(w, httptest.NewRequest("GET", plainCase+"/events", nil).WithContext(ctx))
 	if w.Code == 200 || strings.Contains(w.Body.String(), "run_started") {
-		t.Errorf("events that nobody verified: %d %s", w.Code, w.Body)
+		t.Errorf("unverified events: %d %s", w.Code, w.Body)
 	}
 	<-v.beside
 	if w := get(t, v, plainCase+"/events"); w.Code != 200 || !strings.Contains(w.Body.String(), "run_started") {

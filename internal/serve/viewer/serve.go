@@ -57,7 +57,7 @@ func Serve(ctx context.Context, v http.Handler, d Door, addr string, ready func(
 	return nil
 }
 
-// hostsOf are the spellings of an address. A name that somebody else controls is
+// hostsOf are the spellings of an address. A name that another owner controls is
 // none of them, wherever it points.
 func hostsOf(at *net.TCPAddr, port string) []string {
 	hosts := []string{at.String()}

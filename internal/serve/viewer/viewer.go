@@ -10,7 +10,7 @@
 // text again from the entry that it verified: docs/viewer.md. Texts of agents,
 // rubrics and files are escaped and shown as text, whatever they contain.
 //
-// Where it stops: whoever runs the server decides what it sends. That a page looks
+// Where it stops: the operator of the server decides what it sends. That a page looks
 // right proves nothing; the receipts do, checked with a key that one has from
 // elsewhere.
 package viewer
@@ -63,7 +63,7 @@ type Viewer struct {
 	broken  error     // why the ledger could not be read on
 	since   time.Time // when that was
 
-	// looking is held by whoever finds out whether the ledger has grown.
+	// looking is held by the goroutine that finds out whether the ledger has grown.
 	looking sync.Mutex
 	behind  time.Time // when it was seen to have grown while pages were made; zero if it was not
 
@@ -73,7 +73,7 @@ type Viewer struct {
 	scripts map[int64]*script // by the entry of the case
 
 	atOnce  int64         // bytes of the longest transcript that a page waits for
-	beside  chan struct{} // held by whoever verifies a longer one
+	beside  chan struct{} // held by the goroutine that verifies a longer one
 	maxKept int64         // bytes of the transcripts whose outlines are remembered
 }
 
@@ -100,7 +100,7 @@ func Open(c Config) (*Viewer, error) {
 	return v, nil
 }
 
-// Prepare makes the first page before somebody asks for it, beside everything else: it
+// Prepare makes the first page before a reader asks for it, beside everything else: it
 // verifies every class, and a long one takes longer than people like to wait.
 func (v *Viewer) Prepare() {
 	go v.render(v.overview, nil)
@@ -304,7 +304,7 @@ func (v *Viewer) page(make func(*http.Request) (*page, error)) http.HandlerFunc 
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.WriteHeader(status)
-		w.Write(data) // without the lock: whoever reads slowly keeps nobody waiting
+		w.Write(data) // without the lock: a slow reader keeps no other waiting
 	}
 }
 

@@ -89,7 +89,7 @@ func numberOf(value []byte) (float64, bool) {
 }
 
 // A rule complains about a value at a path. Values are canonical bytes: most of a
-// body is results, which nobody needs decoded to know that they are an object.
+// body is results, which need not be decoded to know that they are an object.
 type rule func(r *Report, path string, value []byte)
 
 const maxInteger = 1<<53 - 1

@@ -51,7 +51,7 @@ type schemaReference struct {
 // A Draft is a credential to be issued.
 type Draft struct {
 	ID     string // a URL, or empty
-	Issuer string // the DID of whoever signs
+	Issuer string // the DID of the signer
 	// Imported says that the results were not observed here but read from a file.
 	Imported bool
 	// Body is the JSON of a body, or of one that [SignBody] signed.
@@ -75,7 +75,7 @@ func Issue(d Draft, s Signer) ([]byte, error) {
 		return nil, err
 	}
 	if controller, _, err := splitMethod(method); err != nil || controller != d.Issuer {
-		return nil, refusal.Newf(refusal.Usage, "the issuer is %.120q and the key is %s: nobody could verify that", d.Issuer, method)
+		return nil, refusal.Newf(refusal.Usage, "the issuer is %.120q and the key is %s: no verifier could accept that", d.Issuer, method)
 	}
 	body, err := canonicalize("body", d.Body)
 	if err != nil {

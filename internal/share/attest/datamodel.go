@@ -63,7 +63,7 @@ type dataModel struct {
 // terms are the types that the contexts of a document map to a URL.
 type terms struct {
 	mapped  map[string]bool // a term to whether its value is a URL
-	unknown bool            // a context is only named, so nobody here knows its terms
+	unknown bool            // a context is only named, so its terms are unknown here
 }
 
 // baseTypes are the types of the base context.

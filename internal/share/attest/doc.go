@@ -22,7 +22,7 @@
 //     one.
 //
 // Where it stops: a proof shows who says so, not that it is true. The digests of
-// dataset, code, harness and model are checked for their form; whoever has the
+// dataset, code, harness and model are checked for their form; a verifier who has the
 // bytes must hash them. A status list that is old but still valid hides what was
 // revoked since. Proofs do not cover each other, so dropping an endorsement is not
 // noticed. The cryptosuite eddsa-rdfc-2022 needs JSON-LD canonicalisation and is

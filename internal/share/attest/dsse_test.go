@@ -28,7 +28,7 @@ func TestEnvelope(t *testing.T) {
 	})
 	_, err = VerifyEnvelope(twice, PayloadInToto, []ed25519.PublicKey{public(one), public(one)}, 2)
 	wantRefusal(t, err, refusal.SignatureInvalid, "1 of the given keys")
-	// The keyid is a hint of whoever wrote it.
+	// The keyid is only its author's hint.
 	renamed := rewrite(t, text, func(v map[string]any) { v["signatures"].([]any)[0].(map[string]any)["keyid"] = "x" })
 	if _, err := VerifyEnvelope(renamed, PayloadInToto, keys, 2); err != nil {
 		t.Errorf("another keyid: %v", err)

@@ -144,7 +144,7 @@ func TestForgedCredentials(t *testing.T) {
 		{"the same proof twice", rewrite(t, honest, func(v map[string]any) { v["proof"] = []any{v["proof"], v["proof"]} }), refusal.DuplicateKey, "another proof"},
 		{"33 proofs", rewrite(t, honest, func(v map[string]any) { v["proof"] = slicesRepeat(v["proof"], 33) }), refusal.TooLarge, "33 proofs"},
 
-		{"signed by somebody else", resign(rewrite(t, honest, func(v map[string]any) { delete(v, "proof") })), refusal.SignerUnknown, "no proof is by a key of"},
+		{"signed by another key", resign(rewrite(t, honest, func(v map[string]any) { delete(v, "proof") })), refusal.SignerUnknown, "no proof is by a key of"},
 		{"another issuer's name", rewrite(t, honest, func(v map[string]any) { v["issuer"] = didOf(testKey(t, forgerKey)) }), refusal.SignatureInvalid, ""},
 		{"the issuer as an object", byIssuer(func(v map[string]any) { v["issuer"] = map[string]any{"id": v["issuer"]} }), refusal.CredentialInvalid, "issuer"},
 
@@ -178,7 +178,7 @@ func TestForgedCredentials(t *testing.T) {
 			subject(v)["resultsHash"] = "b6135ecb7af2e9a745a1f8ce51f56a1c0138efd09970345cfcb31444faabcf79"
 		}), refusal.SignatureInvalid, "the runner's proof"},
 		{"another runner's name", byIssuer(func(v map[string]any) { subject(v)["runnerDid"] = didOf(testKey(t, forgerKey)) }), refusal.SignatureInvalid, "the runner's proof"},
-		{"a proof of somebody who is not the runner", byIssuer(func(v map[string]any) {
+		{"a proof by a key that is not the runner's", byIssuer(func(v map[string]any) {
 			delete(subject(v), "proof")
 			text, err := canon.Marshal(subject(v))
 			if err != nil {
@@ -198,7 +198,7 @@ func TestForgedCredentials(t *testing.T) {
 
 		{"not yet valid", byIssuer(func(v map[string]any) { v["validFrom"] = "2026-05-12T09:30:01Z" }), refusal.CredentialInvalid, "not valid before"},
 		{"no longer valid", byIssuer(func(v map[string]any) { v["validUntil"] = "2026-05-12T09:29:59Z" }), refusal.CredentialInvalid, "not valid after"},
-		{"a date that is none", byIssuer(func(v map[string]any) { v["validFrom"] = "yesterday" }), refusal.CredentialInvalid, "validFrom"},
+		{"a date that is not one", byIssuer(func(v map[string]any) { v["validFrom"] = "yesterday" }), refusal.CredentialInvalid, "validFrom"},
 
 		{"a name twice", edit(t, honest, `"issuer":`, `"issuer":"did:web:a.example","issuer":`), refusal.Malformed, ""},
 		{"bytes after", append(bytes.Clone(honest), "{}"...), refusal.Malformed, ""},
@@ -356,11 +356,11 @@ func TestEndorsements(t *testing.T) {
 	wantRefusal(t, err, refusal.SignerUnknown, "no proof is by a key of")
 }
 
-func TestNobodySignsAsSomebodyElse(t *testing.T) {
+func TestASignerCannotSignAsAnother(t *testing.T) {
 	_, err := Issue(Draft{Issuer: "did:web:a.example", Body: []byte(exampleBody(t))}, signer(t, issuerKey))
-	wantRefusal(t, err, refusal.Usage, "nobody could verify")
+	wantRefusal(t, err, refusal.Usage, "no verifier could accept")
 	_, err = SignBody([]byte(exampleBody(t)), signer(t, issuerKey))
-	wantRefusal(t, err, refusal.Usage, "nobody could verify")
+	wantRefusal(t, err, refusal.Usage, "no verifier could accept")
 	s := signer(t, issuerKey)
 	s.Method = seal.DIDKeyMethod(public(testKey(t, forgerKey)))
 	_, err = Secure([]byte(`{}`), s)

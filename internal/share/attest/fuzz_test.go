@@ -49,7 +49,7 @@ func FuzzVerify(f *testing.F) {
 		}
 		d, err := openDocument(text)
 		if err != nil || !known[string(d.rest)] {
-			t.Fatalf("nobody signed %s", text)
+			t.Fatalf("no key signed %s", text)
 		}
 	})
 }

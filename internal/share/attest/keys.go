@@ -33,7 +33,7 @@ type listedKey struct {
 
 // find gives the key of a method, and whether and since when it is retired. Every
 // document that mentions the method must give the same key, and one that calls it
-// retired is believed.
+// retired is trusted.
 func (k *Keys) find(method string, now time.Time) (key ed25519.PublicKey, retired bool, since time.Time, err error) {
 	controller, fragment, err := splitMethod(method)
 	if err != nil {
@@ -205,7 +205,7 @@ func (k *Keys) addMethod(did string, found []map[string]any) error {
 		return err
 	}
 	if controller != did || m["controller"] != did {
-		return refusal.Newf(refusal.CredentialInvalid, "method %s is controlled by somebody else", plainMethod(l.method))
+		return refusal.Newf(refusal.CredentialInvalid, "method %s has another controller", plainMethod(l.method))
 	}
 	switch m["type"] {
 	case "Multikey":
@@ -237,7 +237,7 @@ func (k *Keys) addMethod(did string, found []map[string]any) error {
 }
 
 // CredentialPurpose is the purpose of the keys of a JWKS that sign credentials. A
-// registry lists others beside them, such as the one that chains manifests: whoever
+// registry lists others beside them, such as the one that chains manifests: a thief who
 // has that one must not be able to issue.
 const CredentialPurpose = "credential"
 
@@ -289,7 +289,7 @@ func listJWK(controller string, jwk map[string]any) (listedKey, error) {
 		return l, err
 	}
 	if owner != controller {
-		return l, refusal.Newf(refusal.CredentialInvalid, "the kid %.120q names a key of somebody else than %.120q", kid, controller)
+		return l, refusal.Newf(refusal.CredentialInvalid, "the kid %.120q names a key of another controller than %.120q", kid, controller)
 	}
 	switch jwk["status"] {
 	case nil, "current":
@@ -326,7 +326,7 @@ func purposeOf(jwk map[string]any) (string, error) {
 func readJWK(jwk map[string]any) (ed25519.PublicKey, error) {
 	if _, secret := jwk["d"]; secret {
 		return nil, refusal.Newf(refusal.CredentialInvalid, "it holds a private key").
-			WithHint("whoever has read it can sign as its owner; the key must be retired")
+			WithHint("every reader of it can sign as its owner; the key must be retired")
 	}
 	var k seal.JWK
 	k.KeyType, _ = jwk["kty"].(string)

@@ -165,7 +165,7 @@ func jwksUsed(t testing.TB, more string) string {
 	return strings.Replace(jwks(t, issuerKey, ""), `,"use":"sig"`, more, 1)
 }
 
-// A registry's set also lists the key that chains its manifests. Whoever has that
+// A registry's set also lists the key that chains its manifests. A holder of that
 // one cannot issue with it, nor sign as a runner.
 func TestKeyForSomethingElseIssuesNothing(t *testing.T) {
 	text := webCredential(t)
@@ -201,8 +201,8 @@ func TestForgedKeyDocuments(t *testing.T) {
 		"of another method":          strings.ReplaceAll(did, webDID, "did:ion:x"),
 		"of a did:key":               strings.ReplaceAll(did, webDID, didOf(testKey(t, issuerKey))),
 		"without an id":              `{"assertionMethod":[]}`,
-		"a key of somebody else's":   strings.Replace(did, `"controller":"`+webDID, `"controller":"did:web:evil.example`, 1),
-		"an id of somebody else's":   strings.Replace(did, `"id":"#key-1"`, `"id":"did:web:evil.example#key-1"`, 1),
+		"a key of another owner":     strings.Replace(did, `"controller":"`+webDID, `"controller":"did:web:evil.example`, 1),
+		"an id of another owner":     strings.Replace(did, `"id":"#key-1"`, `"id":"did:web:evil.example#key-1"`, 1),
 		"a method twice":             strings.Replace(did, `"#other"`, `"#key-1"`, 1),
 		"a method that is not there": strings.Replace(did, `["`+webMethod, `["`+webDID+`#gone`, 1),
 		"a key of small order":       strings.Replace(did, multikey, seal.Multikey(make([]byte, 32)), 1),
@@ -228,9 +228,9 @@ func TestForgedKeyDocuments(t *testing.T) {
 		"another status":             jwks(t, issuerKey, `,"status":"revoked"`),
 		"a purpose that is a number": jwks(t, issuerKey, `,"purpose":7`),
 		"an empty use":               jwksUsed(t, `,"use":""`),
-		"a status that is no text":   jwks(t, issuerKey, `,"status":true`),
+		"a status that is not text":  jwks(t, issuerKey, `,"status":true`),
 		"without a kid":              strings.Replace(set, `"kid":"key-1",`, ``, 1),
-		"a kid of somebody else's":   strings.Replace(set, `"kid":"key-1"`, `"kid":"did:web:evil.example#key-1"`, 1),
+		"a kid of another owner":     strings.Replace(set, `"kid":"key-1"`, `"kid":"did:web:evil.example#key-1"`, 1),
 		"a key of small order":       strings.Replace(set, seal.NewJWK(public(testKey(t, issuerKey)), "").X, strings.Repeat("A", 43), 1),
 		"a kid twice":                strings.Replace(set, `{"kty":"EC","crv":"P-256","kid":"ec"}`, set[strings.Index(set, `{"kty":"OKP"`):len(set)-2], 1),
 		"a text for a key":           `{"keys":["x"]}`,

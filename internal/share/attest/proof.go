@@ -245,7 +245,7 @@ func (d *document) verifyOne(raw []byte, whole digest.ID, t Trust) (Proof, error
 		return Proof{}, refusal.Newf(refusal.SignatureInvalid, "proofValue: %w", err)
 	}
 	// What is hashed is cut out of the bytes that were given: encoding p would
-	// leave out an empty member that somebody added.
+	// leave out an empty member that a forger added.
 	hash := d.hash(without(raw, "proofValue"))
 	if len(signature) != ed25519.SignatureSize || !ed25519.Verify(key, hash, signature) {
 		return Proof{}, refusal.Newf(refusal.SignatureInvalid, "the signature of %s does not match the document", plainMethod(p.VerificationMethod)).

@@ -8,7 +8,7 @@ import (
 )
 
 // SignBody adds the runner's own proof to a body: the runner says "I ran this",
-// whoever issues a credential around it later. The signer must be a key of the
+// whichever issuer puts a credential around it later. The signer must be a key of the
 // body's runnerDid.
 func SignBody(data []byte, s Signer) ([]byte, error) {
 	text, err := canonicalize("body", data)
@@ -24,7 +24,7 @@ func SignBody(data []byte, s Signer) ([]byte, error) {
 		return nil, err
 	}
 	if controller, _, err := splitMethod(method); err != nil || controller != body.RunnerDID {
-		return nil, refusal.Newf(refusal.Usage, "the runner is %.120q and the key is %s: nobody could verify that", body.RunnerDID, method)
+		return nil, refusal.Newf(refusal.Usage, "the runner is %.120q and the key is %s: no verifier could accept that", body.RunnerDID, method)
 	}
 	return secure(text, s, method)
 }

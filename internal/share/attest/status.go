@@ -30,7 +30,7 @@ const (
 )
 
 // MinStatusBytes is the least length of a list: in a shorter one the index would
-// tell which credential somebody asks about.
+// tell which credential a reader asks about.
 const MinStatusBytes = 16 << 10
 
 // MaxStatusBytes bounds what a list unpacks to: 32 Mi credentials. A gzip stream
@@ -144,7 +144,7 @@ func (t Trust) checkEntry(issuer string, e StatusEntry, index int) error {
 		}
 	}
 	if given == 0 {
-		return refusal.Newf(refusal.NotFound, "the status list %s was not given, so nobody knows whether the credential is revoked", plainMethod(e.List)).
+		return refusal.Newf(refusal.NotFound, "the status list %s was not given, so it is unknown whether the credential is revoked", plainMethod(e.List)).
 			WithHint("get it from its address and give the file; nothing is fetched")
 	}
 	return nil

@@ -81,7 +81,7 @@ func issuerProof(issuer string, proofs []Proof) (Proof, error) {
 		}
 	}
 	return Proof{}, refusal.Newf(refusal.SignerUnknown, "no proof is by a key of %s; found one of %s", plainMethod(issuer), plainMethod(proofs[0].Controller)).
-		WithHint("anybody can put another's name on a document; only a proof by a key of that name counts")
+		WithHint("any author can put another's name on a document; only a proof by a key of that name counts")
 }
 
 // inDocument adds which document an error is about.

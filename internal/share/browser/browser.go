@@ -23,7 +23,7 @@ var scripts embed.FS
 // Scripts are the modules, by their names.
 func Scripts() fs.FS { return scripts }
 
-// importLine is the one form in which a module of ours names another, so that nobody
+// importLine is the one form in which a module of ours names another, so that no program
 // has to parse JavaScript to put them together.
 var importLine = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^import \{ [A-Za-z0-9_, ]+ \} from "\./([a-z0-9_]+\.js)";\n`)

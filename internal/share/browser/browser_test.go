@@ -210,7 +210,7 @@ func TestEd25519IsAsStrictAsTheProgram(t *testing.T) {
 			t.Errorf("%s: the script says %s %s, want %v", v.name, a.OK, a.Error, v.want)
 		}
 	}
-	// Keys that no signature is believed under.
+	// Keys under which no signature is accepted.
 	for _, weak := range []string{
 		"0000000000000000000000000000000000000000000000000000000000000000", "0100000000000000000000000000000000000000000000000000000000000000",
 		"ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f", "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",

@@ -31,7 +31,7 @@ export function utf8(text) {
 }
 
 // text decodes UTF-8 and refuses everything else. A byte order mark stays, so that
-// whoever reads the text stumbles over it.
+// a reader of the text stumbles over it.
 export function text(bytes) {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);

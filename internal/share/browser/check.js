@@ -34,7 +34,7 @@ class Keys {
     }
   }
 
-  // known: whether somebody gave a key. Then only such keys count, and what the server
+  // known: whether the reader gave a key. Then only such keys count, and what the server
   // says about its keys counts for nothing.
   get known() {
     return this.typed.length > 0 || this.pinned().length > 0;
@@ -382,7 +382,7 @@ class Check {
   draw() {
     if (current !== this) return; // a check with other keys has begun, and the mark is its
     const state = this.state(), open = this.place.querySelector("details")?.open, typed = this.place.querySelector("input")?.value;
-    if (this.place.contains(document.activeElement) && this.place.getAttribute("data-state") === state) return; // somebody is typing
+    if (this.place.contains(document.activeElement) && this.place.getAttribute("data-state") === state) return; // the reader is typing
     const lines = [this.summary(state)];
     for (const [seq, of] of this.following.values()) lines.push(`Transcript: ${seq}${of > 0 ? ` of ${of}` : ""} events verified so far.`);
     for (const [reason, n] of this.unclear) lines.push(`Not checked${n > 1 ? `, ${n} times` : ""}: ${reason}`);
@@ -422,7 +422,7 @@ class Check {
     if (this.checkpoint && (!this.keys.known || this.keys.typed.length > 0)) {
       const pin = element("button", { type: "button" }, "Trust this key from now on in this browser");
       pin.addEventListener("click", () => again(() => this.keys.pin([this.checkpoint.key])));
-      out.push(element("p", {}, "Compare the fingerprint above with one that you had from somebody you trust. ", pin));
+      out.push(element("p", {}, "Compare the fingerprint above with one that you had from a person you trust. ", pin));
     }
     if (this.keys.pinned().length > 0) {
       const forget = element("button", { type: "button" }, "Forget the key that this browser trusts");

@@ -177,7 +177,7 @@ func OutcomeName(o evidence.Outcome) string {
 	return Text(string(o))
 }
 
-// Text makes a text of somebody else's visible: what steers a terminal, reverses
+// Text makes an untrusted text visible: what steers a terminal, reverses
 // the reading order or shows nothing is spelled out. Line feeds and tabs stay. It
 // is not [plain.Block], which also knows the commands of CI systems and asks a
 // table of Unicode that a script in a browser does not have.

@@ -5,7 +5,7 @@ import { Malformed } from "./bytes.js";
 const MOST_CHARACTERS = 4000;
 const INVISIBLES = [[0xad, 0xad], [0x34f, 0x34f], [0x61c, 0x61c], [0x115f, 0x1160], [0x17b4, 0x17b5], [0x180b, 0x180f], [0x200b, 0x200f], [0x2028, 0x202e], [0x2060, 0x206f], [0x3164, 0x3164], [0xfe00, 0xfe0f], [0xfeff, 0xfeff], [0xffa0, 0xffa0], [0xfff0, 0xfffb], [0xe0000, 0xe0fff]];
 
-// visible makes a text of somebody else's visible: what steers, reverses or shows nothing
+// visible makes an untrusted text visible: what steers, reverses or shows nothing
 // is spelled out.
 export function visible(s) {
   let out = "", n = 0;

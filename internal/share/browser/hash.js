@@ -4,7 +4,7 @@
 // implementation that runs everywhere gives one verdict everywhere.
 
 // The constants are the fractions of roots of the first primes, so they are computed:
-// nobody has to compare 144 numbers with the standard.
+// a reviewer need not compare 144 numbers with the standard.
 function primes(n) {
   const found = [];
   for (let i = 2n; found.length < n; i++) if (found.every((p) => i % p)) found.push(i);

@@ -1,5 +1,5 @@
 // The mark: what this browser found out about the page, always at the same place, and the
-// banner that nobody can miss. Both are made here, of text only.
+// banner that a reader cannot miss. Both are made here, of text only.
 import { sha256 } from "./hash.js";
 import { base64, concat, utf8 } from "./bytes.js";
 
@@ -24,7 +24,7 @@ export function element(name, attributes = {}, ...children) {
   return e;
 }
 
-// badge is a verdict in a word, with a sign: nobody has to see the colour.
+// badge is a verdict in a word, with a sign: the reader need not see the colour.
 export function badge(state, text = WORDS[state]) {
   return element("strong", { class: "verdict", "data-state": state }, element("span", { "aria-hidden": "true" }, SIGNS[state] + " "), text);
 }
@@ -40,7 +40,7 @@ export function keyForm(given) {
   const input = element("input", { id: "key-given", name: "key", size: "44", autocomplete: "off", spellcheck: "false", "aria-describedby": "key-problem" });
   const problem = element("p", { id: "key-problem", class: "problem", role: "alert" });
   const form = element("form", { class: "key-form" },
-    element("label", { for: "key-given" }, "The ledger’s key, from somebody you trust and not from this page (NAME+ID+KEY)"),
+    element("label", { for: "key-given" }, "The ledger’s key, from a person you trust and not from this page (NAME+ID+KEY)"),
     input, element("button", {}, "Check with this key"), problem);
   form.addEventListener("submit", (event) => {
     event.preventDefault();

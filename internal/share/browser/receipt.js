@@ -1,5 +1,5 @@
 // Keys, checkpoints, receipts and proofs (docs/formats/receipt.md, ledger.md): what makes
-// an entry of a ledger believable to somebody who has one key and no ledger.
+// an entry of a ledger believable to a reader who has one key and no ledger.
 import { Refused, must, utf8, text, hex, base64, fromBase64, fromDigest, equal, concat, VERSION, checkFormat } from "./bytes.js";
 import { sha256, sha512, blake3 } from "./hash.js";
 import { verifies, isWeak } from "./ed25519.js";
@@ -41,7 +41,7 @@ export function parseKey(vkey) {
 
 const CHECKPOINT = /^([^\n]*)\n(0|[1-9][0-9]{0,15})\n([^\n]*)\n\n((?:\u2014 [^ \n]+ [^ \n]+\n){1,100})$/;
 
-// parseCheckpoint gives the parts of a checkpoint, of which nothing is believed yet.
+// parseCheckpoint gives the parts of a checkpoint, of which nothing is verified yet.
 function parseCheckpoint(note) {
   const m = CHECKPOINT.exec(note);
   must(m && utf8(note).length <= MOST_RECEIPT, "not a checkpoint of three lines, and signatures");
@@ -115,7 +115,7 @@ const RECEIPT = /^c2sp\.org\/tlog-proof@v1\nextra ([^\n]+)\nindex (0|[1-9][0-9]{
 
 export const isReceipt = (s) => s.startsWith("c2sp.org/tlog-proof@v1\n");
 
-// parseReceipt gives the parts of a receipt, of which nothing is believed yet.
+// parseReceipt gives the parts of a receipt, of which nothing is verified yet.
 export function parseReceipt(receipt) {
   const m = RECEIPT.exec(receipt);
   must(m && utf8(receipt).length <= MOST_RECEIPT, "not a receipt");

@@ -14,7 +14,7 @@ function check(typed) {
   const lines = [
     `${found.proved.size} entries of the ledger ${key.name} and ${found.compared} values on this page were compared.`,
     `Key: ${key.text} (${fingerprint(key)}).`,
-    typed ? "You gave this key." : "This key stands in this file, so anybody could have put it there. Type the one that you know.",
+    typed ? "You gave this key." : "This key stands in this file, so the author of the file chose it. Type the one that you know.",
     "A changed file could also have a changed script: “verify.html” and “tally verify” check this file from outside.",
   ];
   const state = found.differences.length > 0 ? "bad" : typed ? "good" : "unknown";

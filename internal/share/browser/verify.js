@@ -1,4 +1,4 @@
-// verify.html: says what files and servers prove, to somebody who knows a key. Keys come
+// verify.html: says what files and servers prove, to a reader who knows a key. Keys come
 // from the key field and its file chooser only; what is dropped as evidence is never
 // trusted, whatever it contains.
 import { Refused, Malformed, must, text, utf8, hex, fromBase64 } from "./bytes.js";
@@ -167,12 +167,12 @@ function recognise(name, bytes) {
   if (isReport(file)) return report(name, file);
   if (/\n\n\u2014 /.test(file)) return checkpoint(name, file);
   if (/^[^+\n]+\+[0-9a-f]{8}\+[A-Za-z0-9+/=]+\n?$/.test(file) || file.startsWith("# tallystick-signers")) {
-    return show(name, "unclear", "This is a key, not evidence. If you had it from somebody you trust, put it into the key field.");
+    return show(name, "unclear", "This is a key, not evidence. If you had it from a person you trust, put it into the key field.");
   }
   let doc = null;
   try {
     doc = JSON.parse(file);
-  } catch { /* then it is none of ours */ }
+  } catch { /* then it is not one of ours */ }
   if (typeof get(doc, "receipt") === "string") return answered(name, doc);
   if (get(doc, "kind") && get(doc, "body")) return show(name, "unclear", "This is an entry. It proves nothing without its receipt: choose both together.");
   show(name, "unclear", "Not a file that this page knows. It reads receipts, proofs (tally export --format receipt), the receipts of a submission, reports (tally export --format html) and checkpoints; tally-verify reads more.");

@@ -14,7 +14,7 @@ import (
 )
 
 // IsOurs reports whether a file claims to be a trajectory of ours, so that it
-// must verify as one: a damaged one must not be taken for somebody else's.
+// must verify as one: a damaged one must not be taken for another system's.
 func IsOurs(data []byte) bool {
 	line, _, _ := bytes.Cut(data, []byte("\n"))
 	return bytes.HasPrefix(line, []byte(`{"payload":`)) || bytes.Contains(line, []byte(`"prev":"sha256:`))
@@ -30,7 +30,7 @@ func Import(name string, data []byte) ([]foreign.Trajectory, error) {
 	src := foreign.Source{Name: name, Digest: digest.IDOf(data)}
 	b := &foreign.Budget{Left: foreign.MaxParts}
 	// A protobuf message of traces begins with the tag of its only field, a
-	// newline. A JSON text may begin with one too, but does not go on as
+	// newline. A JSON text may begin with one too, but does not continue as
 	// protobuf.
 	if len(data) > 0 && data[0] == otel.TracesTag {
 		if spans, err := otel.ParseProtobuf(data, &foreign.Budget{Left: foreign.MaxParts}); err == nil && spans.Len() > 0 {

@@ -223,7 +223,7 @@ func TestTurnsAndHandoffs(t *testing.T) {
 		file []byte
 		want []string
 	}{
-		{"each agent that nobody called is a turn", otlp(
+		{"each agent that no other agent called is a turn", otlp(
 			spanJSON(1, 0, 1, 100, "invoke_workflow"),
 			spanJSON(3, 1, 50, 90, "invoke_agent", "gen_ai.agent.name", "a", "gen_ai.input.messages", user("two"), "gen_ai.output.messages", "2"),
 			spanJSON(2, 1, 10, 40, "invoke_agent", "gen_ai.agent.name", "a", "gen_ai.input.messages", user("one"), "gen_ai.output.messages", "1")),

@@ -16,7 +16,7 @@ import (
 )
 
 // A Trajectory is one that a person named: of the evidence, of a file of ours,
-// or of somebody else's.
+// or of another system's.
 type Trajectory struct {
 	*trajectory.Verified
 	Content  func(digest.Content) ([]byte, bool) // whole texts; may be nil
@@ -28,7 +28,7 @@ type Imported struct {
 	foreign.Source
 	ID          string               `json:"id"`
 	Notes       []foreign.Note       `json:"notes"`       // what has no place in a trajectory
-	Evaluations []foreign.Evaluation `json:"evaluations"` // somebody else's scores
+	Evaluations []foreign.Evaluation `json:"evaluations"` // another system's scores
 }
 
 // Load reads a trajectory of the evidence (ATTEMPT:CASE), whose head

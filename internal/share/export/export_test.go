@@ -133,7 +133,7 @@ func TestWithheldTextsOpenWithTheirSaltOnly(t *testing.T) {
 		}
 	}
 	if closed.Samples[0].Answer == closed.Samples[5].Answer {
-		t.Error("the same answer has the same digest twice: whoever opens one opens the other")
+		t.Error("the same answer has the same digest twice: a reader who opens one opens the other")
 	}
 	// Whatever format: no text is in it.
 	for name, write := range writers() {

@@ -28,7 +28,7 @@ type Facts struct {
 	// Key is what it can be checked with.
 	Receipt, ReceiptOf, Key string
 	Record                  []byte // the entry, if the receipt does not carry it
-	// Address is where the receipt can be had, if somebody published it.
+	// Address is where the receipt can be had, if it was published.
 	Address string
 
 	// Qualifications are what must be known beside the numbers, in words.

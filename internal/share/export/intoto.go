@@ -15,7 +15,7 @@ var inTotoFormat = Format{Name: "in-toto", Is: "statements eval-result and test-
 	Files: "`eval-result.dsse.json`, `test-result.dsse.json`: statements in DSSE envelopes", Signed: true, Folder: true, Flags: []string{"key"}, Write: func(a *Facts, _ Hub) ([]File, error) { return InToto(a) }}
 
 // InToto writes the two statements about an attempt, without signatures: what came
-// out in numbers, and which cases passed. Whoever signs puts each into an envelope.
+// out in numbers, and which cases passed. The signer puts each into an envelope.
 func InToto(a *Facts) ([]File, error) {
 	eval, err := file("eval-result.json", a.statement(EvalResult, a.evalResult()))
 	if err != nil {

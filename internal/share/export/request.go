@@ -53,7 +53,7 @@ func (r Request) misplaced(f *Format) (flag string, takers []string) {
 	return "", nil
 }
 
-// Validate refuses what was asked wrongly.
+// Validate refuses usage errors.
 func (r Request) Validate() error {
 	usage := func(format string, args ...any) error { return refusal.Newf(refusal.Usage, format, args...) }
 	f, err := Find(r.Format)

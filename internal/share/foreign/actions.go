@@ -9,7 +9,7 @@ import (
 
 // Actions reduces a trajectory to what an agent did: the turns with what was
 // asked and answered, and the tools that it called with which arguments. Spans
-// of somebody else's agent have no policy, memory or context, and its prompts
+// of another system's agent have no policy, memory or context, and its prompts
 // are its own, so a comparison with a run of ours can only be about these.
 func Actions(v *trajectory.Verified) (*trajectory.Verified, error) {
 	l := trajectory.NewLogWithEvents()

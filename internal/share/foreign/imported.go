@@ -28,7 +28,7 @@ const (
 	maxNotes    = 1000 // distinct ones; more are counted together
 )
 
-// A Format is one that somebody here reads.
+// A Format is one that a reader here knows.
 type Format string
 
 // The formats.
@@ -56,7 +56,7 @@ type Note struct {
 	Example string `json:"example,omitempty"`
 }
 
-// An Evaluation is a gen_ai.evaluation.result: somebody else's score. It is
+// An Evaluation is a gen_ai.evaluation.result: another system's score. It is
 // shown and never counts.
 type Evaluation struct {
 	Name        string   `json:"name"`

@@ -108,7 +108,7 @@ func WholeOf(v jsontext.Value) (int64, bool) {
 	return int64(f), true
 }
 
-// NumberOf reads a number, or nothing if it is none or not finite.
+// NumberOf reads a number, or nothing if it is not a finite number.
 func NumberOf(v jsontext.Value) (float64, bool) {
 	text, ok := TextOf(v)
 	if !ok || v.Kind() != '"' && v.Kind() != '0' {

@@ -33,7 +33,7 @@ type Recorder struct {
 	err      error
 }
 
-// Start begins a trajectory. Nobody knows under which policy it came about,
+// Start begins a trajectory. It is unknown under which policy it came about,
 // so the policy's digest is zero; nothing stopped the agent, which is what
 // autonomous means. The first format has all that an import has.
 func Start(src Source, id, target string) *Recorder {
@@ -167,7 +167,7 @@ func (r *Recorder) Finish(end trajectory.Payload, src Source, id string) (Trajec
 		return Trajectory{}, r.err
 	}
 	data := r.log.Bytes()
-	// Read again, as anybody would: what does not verify must not leave.
+	// Read again, as a stranger would: what does not verify must not leave.
 	v, err := trajectory.Verify(data, trajectory.UnsafeAnyHead())
 	if err != nil {
 		return Trajectory{}, err

@@ -2,7 +2,7 @@
 // that belong to its tasks, from a folder on disk or from the hub.
 //
 // Nothing is corrected: a task twice, a file that is missing or whose name leaves
-// the folder, a level that is none, a question that is not text are refused with
+// the folder, a level that does not exist, a question that is not text are refused with
 // their place. What was read is named by its SHA-256, so that a class made of it
 // says what it was made of.
 package gaia
@@ -121,7 +121,7 @@ func Read(o Options) (*Data, error) {
 	return d, nil
 }
 
-// fingerprint stands for a revision that nobody named: the digest of the files.
+// fingerprint stands for a revision without a name: the digest of the files.
 func (d *Data) fingerprint() string {
 	h := sha256.New()
 	for _, f := range d.Files {

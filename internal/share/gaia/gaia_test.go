@@ -77,7 +77,7 @@ func TestReadRefusesWithThePlace(t *testing.T) {
 		{"a file that is missing", Validation, []string{row(map[string]any{"file_name": "gone.pdf"})}, nil, "the file gone.pdf is missing"},
 		{"a task twice", Validation, []string{row(nil), row(nil)}, nil, "metadata.jsonl:2: task t-1 is there already: metadata.jsonl:1"},
 		{"an id that looks like another", Validation, []string{row(map[string]any{"task_id": "task-0"}), row(map[string]any{"task_id": "task-O"})}, nil, "is there already"},
-		{"an id that is none", Validation, []string{row(map[string]any{"task_id": "../x"})}, nil, "task_id: the name"},
+		{"an id that is not one", Validation, []string{row(map[string]any{"task_id": "../x"})}, nil, "task_id: the name"},
 		{"no id", Validation, []string{row(map[string]any{"task_id": nil})}, nil, "task_id is"},
 		{"a level beyond", Validation, []string{row(map[string]any{"Level": 4})}, nil, `Level is "4"`},
 		{"a level as a fraction", Validation, []string{row(map[string]any{"Level": 1.5})}, nil, `Level is "1.5"`},

@@ -24,7 +24,7 @@ import (
 // A Hub is where the data set is published.
 type Hub struct {
 	URL      string // of the hub; [DefaultHub] if empty
-	Token    string // of somebody who accepted the terms
+	Token    string // of a user who accepted the terms
 	Revision string // a branch or a commit; main if empty
 }
 

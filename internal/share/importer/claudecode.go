@@ -22,7 +22,7 @@ var claudeCodeHarness = harness{
 	read: (*session).claudeCode,
 }
 
-// claudeCode reads sessions of Claude Code: each is a sample that nobody scored.
+// claudeCode reads sessions of Claude Code: each is an unscored sample.
 func (s *session) claudeCode(g []*file) error {
 	b := s.begin("claude-code")
 	sessions := map[string]*results.Sample{}

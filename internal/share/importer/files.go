@@ -105,7 +105,7 @@ func (s *session) entry(root *os.Root, given, name string, mode fs.FileMode) err
 		return s.folder(root, given, name)
 	case mode&fs.ModeSymlink != 0:
 		// What it leads to is read where it lies; one that leads out of the
-		// folder would bring in a file that nobody gave.
+		// folder would bring in a file that the user did not give.
 		if _, err := root.Stat(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return refusal.Newf(refusal.Malformed, "%s: a symbolic link that leads out of %s, or in a circle", shown, given).
 				WithHint("remove the link, or put a copy of the file in its place")
@@ -124,7 +124,7 @@ func (s *session) entry(root *os.Root, given, name string, mode fs.FileMode) err
 	return nil
 }
 
-// skippedFolders hold nobody's results and can be large.
+// skippedFolders hold no results and can be large.
 var skippedFolders = map[string]bool{".git": true, "node_modules": true, "__pycache__": true, ".venv": true}
 
 // open opens the file. Opening a named pipe must not wait for ever, and only a

@@ -312,8 +312,8 @@ func (g *harborGroup) checkMean(scorer string, metric any) error {
 	return nil
 }
 
-// trajectoriesAlone reads ATIF files that no trial belongs to: samples that
-// nobody scored.
+// trajectoriesAlone reads ATIF files that no trial belongs to: unscored
+// samples.
 func (s *session) trajectoriesAlone(g []*file) error {
 	b := s.begin("atif")
 	models := map[string]bool{}

@@ -65,7 +65,7 @@ func (s *session) lmEval(g []*file) error {
 		}
 	}
 	for _, f := range g {
-		if samples[f] { // nobody's: the rows are all there is
+		if samples[f] { // without results: the rows are all there is
 			if err := s.lmEvalAlone(f); err != nil {
 				return err
 			}

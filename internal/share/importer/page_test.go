@@ -45,7 +45,7 @@ func TestImportPageListsTheHarnesses(t *testing.T) {
 	}
 }
 
-// madeUp is a harness that nobody has: everything that adding one takes.
+// madeUp is a harness that does not exist: everything that adding one takes.
 var madeUp = harness{
 	name:       "Made Up",
 	recognised: "`quests` with `glory`",

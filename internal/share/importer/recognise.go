@@ -97,7 +97,7 @@ func (o Options) kindOf(s *Shape) kind {
 	return o.find(func(p *part) bool { return p.fits != nil && p.fits(s) })
 }
 
-// describe says what a file is that is nobody's result.
+// describe says what a file is that is not a result of a known harness.
 func (o Options) describe(f *file) string {
 	if f.shape != nil {
 		return f.shape.String()
@@ -173,7 +173,7 @@ func looksLikeJSON(head []byte) bool {
 func (f *file) recogniseShape(src io.Reader, whole bool, o Options) error {
 	s, err := readShape(src, whole)
 	if err != nil {
-		// In a folder a file that is not whole JSON may be anybody's; one that
+		// In a folder a file that is not whole JSON may be any program's; one that
 		// begins like a result and breaks off is refused all the same.
 		if f.root != nil && refusal.Is(err, refusal.Malformed) {
 			return f.brokenInFolder(err, o)

@@ -60,7 +60,7 @@ func (s *Shape) Below(p string, names ...string) bool {
 	return false
 }
 
-// String lists the top of the shape, for whoever wonders why it is unknown.
+// String lists the top of the shape, for a user who wonders why it is unknown.
 func (s *Shape) String() string {
 	var top []string
 	for _, p := range slices.Sorted(maps.Keys(s.Kinds)) {

@@ -351,7 +351,7 @@ func TestStandardInputIsRecognised(t *testing.T) {
 	}
 }
 
-// TestABadSinkStopsTheImport: an error of whoever takes the samples ends it.
+// TestABadSinkStopsTheImport: an error of the receiver of the samples ends it.
 func TestABadSinkStopsTheImport(t *testing.T) {
 	_, err := Read(context.Background(), []string{fixture(t, "ragas-csv", nil)}, Options{Each: func(int, results.Sample) error { return fmt.Errorf("full") }})
 	if err == nil || !strings.Contains(err.Error(), "full") {

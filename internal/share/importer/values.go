@@ -190,7 +190,7 @@ func (f *file) rows(r *jsonstream.Reader, wrapper string, row func() error) erro
 		case k == jsonstream.None:
 			return nil
 		case k == jsonstream.Null:
-			err = r.Skip() // a row of which nothing is known; nobody else would pass it
+			err = r.Skip() // a row of which nothing is known; no later check would pass it
 		case k == jsonstream.Array:
 			err = r.Array(func(int) error { return row() })
 		case wrapper != "" && f.shape.Has(wrapper+"[]"):

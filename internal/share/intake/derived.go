@@ -30,8 +30,8 @@ func Derive(name string, each Each) (results, trajectories audit.Source) {
 	return results, trajectories
 }
 
-// errClosed ends the writer of a pipe that nobody reads any more.
-var errClosed = errors.New("nobody reads it")
+// errClosed ends the writer of a pipe that has lost its reader.
+var errClosed = errors.New("the pipe has no reader")
 
 func piped(name string, make func(write func(any) error) error) audit.Source {
 	return audit.Source{Name: name, Open: func() (io.ReadCloser, error) {

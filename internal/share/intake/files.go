@@ -89,7 +89,7 @@ func folder(dir string) (func(string) (io.ReadCloser, error), error) {
 	}, nil
 }
 
-// skipped are folders that hold no sources of whoever wrote the harness.
+// skipped are folders that hold no sources of the harness's author.
 var skipped = []string{".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv"}
 
 // sources lists the files of a folder, whatever they are; package audit reads

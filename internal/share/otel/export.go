@@ -362,7 +362,7 @@ func (e *exporter) startTurn(ev trajectory.Event, p *trajectory.TurnStarted) {
 func (e *exporter) startModel(ev trajectory.Event, p *trajectory.ModelCallStarted) {
 	s := e.open(fmt.Sprintf("event/%d", ev.Seq), e.here(), "chat "+p.Model, kindClient, e.at(ev))
 	s.add(text("gen_ai.operation.name", "chat"), text("gen_ai.provider.name", p.Provider), text("gen_ai.request.model", p.Model))
-	// A request that is only there in part is no JSON, and half a
+	// A request that is only there in part is not JSON, and half a
 	// conversation would mislead.
 	if system, list, ok := requestMessages(p.Provider, e.whole(s, &p.Prompt)); ok && s.cut == 0 {
 		if len(system) > 0 {

@@ -119,7 +119,7 @@ func (w *wirePart) part() foreign.Part {
 }
 
 // messagesOf reads messages from a value that may be a list, one message, or
-// a plain text; as JSON, or as a text that holds JSON. What is no message is a
+// a plain text; as JSON, or as a text that holds JSON. What is not a message is a
 // text: an answer may well be JSON. The only error is an exhausted budget.
 func messagesOf(b *foreign.Budget, v value, role string) ([]foreign.Message, error) {
 	text := v.bytes()

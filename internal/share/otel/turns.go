@@ -5,7 +5,7 @@ import (
 	"tallystick/internal/share/foreign"
 )
 
-// startTurn begins a turn: an agent was invoked by nobody but its user.
+// startTurn begins a turn: an agent was invoked by its user alone.
 func (t *trace) startTurn(n *node) {
 	if t.running > 0 {
 		t.Notes.Add("turn that begins before the one before it has ended", n.name)
@@ -29,7 +29,7 @@ func (t *trace) endTurn(n *node) {
 }
 
 // handOff is an agent that another agent invoked. Frameworks often have two
-// spans for one invocation, one inside the other; that is no hand-off.
+// spans for one invocation, one inside the other; that is not a hand-off.
 func (t *trace) handOff(n *node) {
 	from, to := n.agentAbove.agentName(), n.agentName()
 	if from == to {
@@ -63,7 +63,7 @@ func (c *conversation) hear(n *node) {
 	c.t.Event(&trajectory.TurnStarted{Input: c.t.Optional(text, trajectory.PromptHead)})
 }
 
-// open begins a turn that nobody is heard in.
+// open begins a turn without a speaker.
 func (c *conversation) open() {
 	if !c.isOpen {
 		c.isOpen = true

@@ -162,8 +162,8 @@ func (p *packer) findKey() error {
 		p.seals.Key = key.Ed25519()
 		return nil
 	}
-	// Whoever has a copy of the ledger and not its key can sign with a secret
-	// of his own.
+	// A person who has a copy of the ledger and not its key can sign with another
+	// secret.
 	if p.seals.HMACKey != nil && refusal.Is(err, refusal.Unreadable) {
 		p.place.Note("no operator key here: the bundles get the HMAC alone")
 		return nil
@@ -219,7 +219,7 @@ func (p *packer) packAll() (worst, err error) {
 }
 
 // fileName is that of a case's bundle in a folder. The id of a case is a name of
-// a file, unless somebody else's program wrote the record.
+// a file, unless another program wrote the record.
 func (p *packer) fileName(c *dossier.PublicCase, b *bundle.Bundle) string {
 	name := c.ID
 	if bench.CheckID(name) != nil {

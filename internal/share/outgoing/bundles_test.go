@@ -10,7 +10,7 @@ import (
 	"tallystick/internal/record/store"
 )
 
-// A disk that refuses ends the packing with its error, and nobody waits for ever.
+// A disk that refuses ends the packing with its error, and no caller waits for ever.
 func TestBundleWriterTellsWhatCouldNotBeWritten(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {

@@ -89,7 +89,7 @@ func (c *Credentials) NextStatus(list string) int64 {
 	return next
 }
 
-// FreeStatus refuses a bit that a credential has already: whoever revokes one of
+// FreeStatus refuses a bit that a credential has already: an issuer who revokes one of
 // the two would revoke the other.
 func (c *Credentials) FreeStatus(at evidence.StatusPlace) error {
 	if at.Index >= 8*attest.MaxStatusBytes {

@@ -2,7 +2,7 @@
 // bundles, spans, the page of an attempt, packages for submission, receipts.
 //
 // Each is made of a verified workspace (package dossier) in the form of the package
-// that owns the format; texts of held-out cases are not in it unless somebody asked.
+// that owns the format; texts of held-out cases are not in it unless the owner asked.
 //
 // Where it stops: no decision depends on it, and formats are none of its business.
 package outgoing
@@ -22,7 +22,7 @@ import (
 	"tallystick/internal/share/importer"
 )
 
-// A DraftAsk is what somebody wants attested: a result file that is there, "-" for
+// A DraftAsk is what the caller wants attested: a result file that is there, "-" for
 // standard input, or an attempt.
 type DraftAsk struct {
 	What        string
@@ -120,7 +120,7 @@ func matching(a *dossier.Public, glob string) iter.Seq[*history.Case] {
 	}
 }
 
-// ImportedBadge draws the badge of a result file, which says that nobody observed
+// ImportedBadge draws the badge of a result file, which says that Tallystick did not observe
 // the run, and counts its samples.
 func ImportedBadge(ctx context.Context, path string) ([]export.File, int, error) {
 	runs, err := importer.Read(ctx, []string{path}, importer.Options{})

@@ -26,7 +26,7 @@ type WrittenReceipt struct {
 }
 
 // WriteReceipt verifies the ledger and writes a receipt that proves an entry to
-// anybody, offline. An entry too long for a receipt is written beside it.
+// a stranger, offline. An entry too long for a receipt is written beside it.
 func WriteReceipt(ctx context.Context, p *dossier.Place, index int64, out string) (*WrittenReceipt, error) {
 	tree := &ledger.Tree{}
 	var at ledger.Position
@@ -77,7 +77,7 @@ type WrittenProof struct {
 	File    string `json:"file,omitempty"`
 }
 
-// ProveAttempt makes one file that proves to anybody, offline, how an attempt or
+// ProveAttempt makes one file that proves to a stranger, offline, how an attempt or
 // one case of it ended: the receipts of its record, of its registration, and of
 // the newest registration of the class, which tells how many attempts there were.
 // It needs [dossier.Ask].Prove. Without a case it proves the attempt. The record of a

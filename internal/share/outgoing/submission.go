@@ -57,7 +57,7 @@ const maxRest = 20_000
 const maxRestEntry = 32 << 10
 
 // Since says which entries since the registration are shown besides those of the
-// attempt, so that nobody has to believe that there were no others.
+// attempt, so that a reader need not take it on trust that there were no others.
 type Since string
 
 // What is shown: nothing; all, if they are of the class or the ledger's own; all.

@@ -277,7 +277,7 @@ func (n *node) one(leaves [][]triple) any {
 	if len(n.children) == 0 {
 		return leaves[0][0].value
 	}
-	// The list of somebody who follows the rules is a group around a repeated
+	// The list of a writer that follows the rules is a group around a repeated
 	// group with one member; what matters is in the middle.
 	if c := n.children[0]; n.isList() && len(n.children) == 1 && c.repetition == repeated {
 		items := c.assemble(leaves).([]any)

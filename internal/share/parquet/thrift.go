@@ -27,7 +27,7 @@ func (f field) numberOr(id int16, otherwise int64) int64 {
 	return otherwise
 }
 
-// Bounds of what a footer or a page header may hold: they come from anybody.
+// Bounds of what a footer or a page header may hold: they are untrusted.
 const (
 	maxThriftDepth = 16
 	maxThriftItems = 10_000_000

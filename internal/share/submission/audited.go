@@ -86,8 +86,8 @@ func (b *builder) audit() (Audited, error) {
 		Failures: slices.Concat(a.CriticalFailures, a.WarnFailures), Gaps: append([]string{}, a.HarnessGaps...)}, nil
 }
 
-// sum takes the SHA-256 of texts that nobody noted while they passed, if whole
-// texts are read, and remembers where they are. Nobody looked for the answer in
+// sum takes the SHA-256 of texts whose digest was not noted while they passed, if whole
+// texts are read, and remembers where they are. The recorder did not look for the answer in
 // them: the audit does.
 func (b *builder) sum() func(digest.Content) (digest.ID, bool) {
 	if b.whole == nil {

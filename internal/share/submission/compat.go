@@ -49,7 +49,7 @@ const (
 )
 
 // compat is the original's manifest, for tools that look for it. Its key is made
-// of the commit, which anybody knows, so it proves nothing; here the first 40
+// of the commit, which is public, so it proves nothing; here the first 40
 // digits of the head of the plan stand for the commit.
 func (b *builder) compat(p *Package) ([]byte, error) {
 	report := sha256.Sum256(p.Audit.Report)

@@ -277,7 +277,7 @@ func (b *builder) besides(t *task, chosen *told) error {
 	return nil
 }
 
-// correctness is whether an outcome counts as correct, nil if nobody knows.
+// correctness is whether an outcome counts as correct, nil if unknown.
 func correctness(o evidence.Outcome) *bool {
 	if o == evidence.Unscored {
 		return nil

@@ -6,7 +6,7 @@
 // that these entries name, and gives every file of the package; it reads no clock
 // and no workspace, so the same attempt gives the same bytes. [Verify] verifies the
 // receipts in a package, takes entries and evidence from the package itself, builds
-// it again and compares byte by byte. So no number in it rests on anybody's word
+// it again and compares byte by byte. So no number in it rests on any word
 // but the ledger's, and a file that was changed is found, whatever else was changed
 // with it.
 //

@@ -40,7 +40,7 @@ type Metadata struct {
 // A Standing says which attempt of its class a package is of, and of how many there
 // are registrations in a tree of that size. Exact says that there are no more in
 // it, which every entry from the attempt's own registration on shows; otherwise
-// there are at least so many. Size, Exact and Whole are not in metadata.json: whoever packs
+// there are at least so many. Size, Exact and Whole are not in metadata.json: a runner who packs
 // the attempt again, in a ledger that has grown, gets the same report.
 type Standing struct {
 	ID       string `json:"id"`

@@ -106,7 +106,7 @@ func (b *between) next(index int64) bool {
 // span looks at every entry from the registration to the end of the tree, if all
 // of them are shown, and refuses a package that leaves out what is about the
 // attempt, or a registration of the class. So the numbers are exact for the tree:
-// not because somebody says so, but because there is no entry that nobody saw. If
+// not because the operator says so, but because every entry was seen. If
 // those before the registration are shown, too, that holds for the whole tree;
 // otherwise what was before is numbered by the ledger.
 func (x *proofs) span(a *Source, from int64, shown bool) error {
@@ -196,8 +196,8 @@ func (x *proofs) all(name string) []*ledger.Proved {
 	return out
 }
 
-// some reads the files of a name, of which there may be none. What somebody put
-// into the ledger by hand is nobody's record.
+// some reads the files of a name, of which there may be none. What a person put
+// into the ledger by hand is not a record.
 func (x *proofs) some(name string) []*ledger.Proved {
 	var out []*ledger.Proved
 	for n := 0; x.err == nil; n++ {

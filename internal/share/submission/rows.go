@@ -25,7 +25,7 @@ type Result struct {
 	Question       string  `json:"question"`
 	Level          int     `json:"level,omitempty"`
 	Model          string  `json:"model"`
-	Correct        *bool   `json:"correct"` // null if nobody here knows the answer
+	Correct        *bool   `json:"correct"` // null if the bench does not have the answer
 	Answer         *string `json:"answer"`
 	ExpectedOutput *string `json:"expected_output"`
 	Outcome        string  `json:"outcome"`

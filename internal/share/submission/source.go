@@ -45,7 +45,7 @@ type Source struct {
 	// Level is what a reader of the whole ledger made of the attempt.
 	Level string
 	// Registration is registration.yaml and Target the settings of the target,
-	// both in canonical JSON; the plan has their digests. Nil if nobody has them
+	// both in canonical JSON; the plan has their digests. Nil if they are not there
 	// any more: an audit then has a gap, and a package needs the first.
 	Registration []byte
 	Target       []byte

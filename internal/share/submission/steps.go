@@ -69,7 +69,7 @@ type Hits struct {
 }
 
 // What is read of an event. Its bytes have the digest that the ledger names, so
-// whoever wrote it validated it.
+// its writer validated it.
 type event struct {
 	Turn    int             `json:"turn"`
 	Type    string          `json:"type"`
@@ -124,8 +124,8 @@ type walk struct {
 	byCall map[string]*Step // and by the harness's
 	bodies []content        // texts of which the steps have only a part
 
-	// sum gives the SHA-256 of a text that nobody noted, from the evidence; nil if
-	// nobody asked for whole texts.
+	// sum gives the SHA-256 of a text whose digest was not noted, from the evidence; nil if
+	// the caller did not ask for whole texts.
 	sum func(digest.Content) (digest.ID, bool)
 }
 

@@ -60,7 +60,7 @@ func (l *lab) text(raw, safe string, limit int, hits ...int64) trajectory.Conten
 }
 
 // story is a case with everything: a long page, a secret, a call that an agent
-// reported, one that nobody made, arguments that were cut.
+// reported, one that was never made, arguments that were cut.
 func story(t *testing.T) *lab {
 	l := newLab(t)
 	ask := l.text("Which wind?", "Which wind?", trajectory.PromptHead)
@@ -320,7 +320,7 @@ func TestEveryRegistrationOfTheClassIsCounted(t *testing.T) {
 		{"of another class", &evidence.AttemptRegistered{Class: "other", Attempt: "other.t.1", Number: 1}, false, ""},
 		{"a number twice", &evidence.AttemptRegistered{Class: "k", Attempt: "k.u.1", Number: 1}, false, "entry 2 (attempt.registered)"},
 		{"a number and a name twice", &evidence.AttemptRegistered{Class: "k", Attempt: "k.t.1", Number: 1}, false, "entry 2 (attempt.registered)"},
-		{"by hand, which nobody counts", &evidence.AttemptRegistered{Class: "k", Attempt: "k.u.1", Number: 1}, true, ""},
+		{"by hand, which does not count", &evidence.AttemptRegistered{Class: "k", Attempt: "k.u.1", Number: 1}, true, ""},
 	} {
 		x := &proofs{tree: &ledger.Checkpoint{TreeHead: ledger.TreeHead{Size: 4}}, class: map[int64]bool{1: true, 3: true}, proved: map[int64]*ledger.Proved{}}
 		for i, body := range []evidence.Body{&evidence.Opened{}, &evidence.AttemptRegistered{Class: "k", Attempt: "k.t.1", Number: 1}, tt.second, mine} {

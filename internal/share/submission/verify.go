@@ -25,7 +25,7 @@ type Verified struct {
 }
 
 // Verify verifies the files of a package, which are all that its folder has, by
-// path. The policy says whose ledger is believed; the manifest must be signed by
+// path. The policy says whose ledger is trusted; the manifest must be signed by
 // the key of one of its logs.
 func Verify(files map[string][]byte, policy ledger.Policy) (*Verified, error) {
 	m, err := parseManifest(files[ManifestFile])
@@ -241,7 +241,7 @@ func differsAt(a, b []byte) int {
 }
 
 // asInvalid makes a package whose content cannot even be read one that does not
-// verify: whoever signed it did not make it with this program.
+// verify: its signer did not make it with this program.
 func asInvalid(err error) error {
 	if refusal.ExitCode(err) == refusal.ExitUnverified {
 		return err

@@ -38,7 +38,7 @@ func Zip(files map[string][]byte) ([]byte, error) {
 func IsZip(data []byte) bool { return bytes.HasPrefix(data, []byte("PK\x03\x04")) }
 
 // Unzip reads a package in one file. Anything that [Zip] does not write is refused:
-// whoever packed it otherwise unpacks it, and the folder is verified.
+// a package packed otherwise is unpacked first, and the folder is verified.
 func Unzip(data []byte) (map[string][]byte, error) {
 	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil {

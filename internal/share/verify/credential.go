@@ -327,7 +327,7 @@ func (c *Credential) note(t Trust) {
 		c.Notes = append(c.Notes, "it does not carry the attestation of sandbox run "+c.Body.SandboxRunID)
 	}
 	if len(t.Credentials.Issuers) == 0 {
-		c.Notes = append(c.Notes, "nobody was named whose word counts: it shows who says so")
+		c.Notes = append(c.Notes, "no trusted signer was named: it shows who says so")
 	}
 	c.Notes = append(c.Notes, t.Credentials.Notes...)
 	if c.RunnerProof == nil {
@@ -395,7 +395,7 @@ func envelope(data []byte, t Trust) (string, string, error) {
 		keys = append(keys, key)
 	}
 	if len(keys) == 0 {
-		return kind, "", refusal.Newf(refusal.SignerUnknown, "nobody was named who should have signed it").
+		return kind, "", refusal.Newf(refusal.SignerUnknown, "no signer was named for it").
 			WithHint("name them with --issuer did:key:…; the keyid in an envelope proves nothing")
 	}
 	payload, err := attest.VerifyEnvelope(data, attest.PayloadInToto, keys, len(keys))

@@ -129,7 +129,7 @@ func TestForgedReceiptInACredential(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
-	// Nobody who trusts no ledger is told that the run was observed.
+	// A verifier who trusts no ledger is not told that the run was observed.
 	c, err := VerifyCredential(credentialOf(t, good[0], 3), Trust{})
 	if err != nil || c.Observed != nil || !strings.Contains(c.Detail(), "not checked") {
 		t.Errorf("%+v, %v", c, err)
@@ -178,7 +178,7 @@ func TestRetiredKeyIsBelievedOnlyWithReceipts(t *testing.T) {
 		{"the retirement of another key", receipts(t, origin, issued(nil), &evidence.KeyPublished{Purpose: "credential", Key: method + "x", Retired: true}), false},
 		{"the key published, not retired", receipts(t, origin, issued(nil), &evidence.KeyPublished{Purpose: "credential", Key: method}), false},
 		{"two ledgers", [][]byte{inOrder[0], receipts(t, "example.com/other", &evidence.Note{}, &evidence.Note{}, retired)[2]}, false},
-		{"a ledger that nobody trusts", receipts(t, "example.com/unknown", issued(nil), retired), false},
+		{"an untrusted ledger", receipts(t, "example.com/unknown", issued(nil), retired), false},
 	} {
 		trust := trusted(t)
 		trust.Credentials.Receipts = tt.receipts
@@ -221,8 +221,8 @@ func TestCredentialsAreRecognised(t *testing.T) {
 	}
 }
 
-// TestEnvelopesNeedSomebodyNamed: the keyid in an envelope proves nothing.
-func TestEnvelopesNeedSomebodyNamed(t *testing.T) {
+// TestEnvelopesNeedANamedSigner: the keyid in an envelope proves nothing.
+func TestEnvelopesNeedANamedSigner(t *testing.T) {
 	statement := []byte(`{"_type":"https://in-toto.io/Statement/v1","predicate":{},"predicateType":"p","subject":[{"digest":{"sha256":"0"},"name":"s"}]}`)
 	signed, err := attest.SignEnvelope(attest.PayloadInToto, statement, key(t, 9))
 	if err != nil {
@@ -239,9 +239,9 @@ func TestEnvelopesNeedSomebodyNamed(t *testing.T) {
 		want    refusal.Name
 	}{
 		{"honest", signed, []string{didOf(t, 9)}, ""},
-		{"nobody named", signed, nil, refusal.SignerUnknown},
+		{"no signer named", signed, nil, refusal.SignerUnknown},
 		{"only a did:web named", signed, []string{"did:web:a.example"}, refusal.SignerUnknown},
-		{"somebody else", signed, []string{didOf(t, 8)}, refusal.SignatureInvalid},
+		{"another signer", signed, []string{didOf(t, 8)}, refusal.SignatureInvalid},
 		{"two must have signed", signed, []string{didOf(t, 9), didOf(t, 8)}, refusal.SignatureInvalid},
 		{"the same one twice", signed, []string{didOf(t, 9), didOf(t, 9)}, refusal.SignatureInvalid},
 		{"not a statement", other, []string{didOf(t, 9)}, refusal.CredentialInvalid},

@@ -35,7 +35,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return finish(stdout, stderr, render(items, o.json), err, o.json)
 }
 
-// finish writes the answer and then why it is no, if it is, and returns the
+// finish writes the answer and then why it is "no", if it is, and returns the
 // exit code.
 func finish(stdout, stderr io.Writer, answer []byte, err error, asJSON bool) int {
 	if _, werr := stdout.Write(answer); werr != nil {
@@ -94,8 +94,8 @@ func parseArgs(args []string) (*options, error) {
 		flags.Func(name, usage+"; may be given again", func(s string) error { *to = append(*to, s); return nil })
 	}
 	several("issuer", "trusted issuer `DID` of credentials", &o.trust.Credentials.Issuers)
-	several("did", "DID document `FILE` of whoever signed a credential", &o.dids)
-	several("jwks", "key set of whoever signed a credential, as `DID=FILE`", &o.jwks)
+	several("did", "DID document `FILE` of the signer of a credential", &o.dids)
+	several("jwks", "key set of the signer of a credential, as `DID=FILE`", &o.jwks)
 	several("status-list", "status list `FILE` that a credential refers to", &o.lists)
 	several("receipt", "receipt `FILE` of an entry about a credential or its key", &o.receipts)
 
@@ -108,7 +108,7 @@ func parseArgs(args []string) (*options, error) {
 		if err != nil {
 			return o, refusal.Newf(refusal.Usage, "%v", err).WithHint(`"tally-verify --help" lists the flags`)
 		}
-		// Parsing stops at the first path: take it and go on, so that flags may
+		// Parsing stops at the first path: take it and continue, so that flags may
 		// follow. After "--" everything is a path.
 		rest := flags.Args()
 		if read := len(args) - len(rest); read > 0 && args[read-1] == "--" {

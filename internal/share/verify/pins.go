@@ -13,7 +13,7 @@ import (
 
 // Pins are what the caller knows of a ledger besides whom to trust. A removed
 // operator can begin a fresh ledger from version 1 of the signers, and everything
-// in it verifies; only somebody who knows more than the trust root notices. What
+// in it verifies; only a reader who knows more than the trust root notices. What
 // is not pinned is assumed, and [Item].Assumed says so.
 type Pins struct {
 	Origin     string         // "" for any
@@ -118,7 +118,7 @@ func (w *walked) check(t Trust, v *ledger.Verified) error {
 		t.assume("version %d of the signers is the newest (pin it with --min-signers-version)", v.Signers.Version())
 	case v.Signers.Version() < p.MinSigners:
 		return refusal.Newf(refusal.PinMismatch, "version %d of the signers is in force at its end, --min-signers-version says %d or more", v.Signers.Version(), p.MinSigners).
-			WithHint("somebody who was removed since could have written it; ask for the ledger that has the change")
+			WithHint("an operator who was removed since could have written it; ask for the ledger that has the change")
 	}
 	switch {
 	case p.KnownHead.IsZero() && p.Held == nil:

@@ -16,7 +16,7 @@ import (
 const maxPackageBytes = 2 << 30
 
 // isPackage reports whether a folder holds a submission. It is known by the file
-// that nobody else has, so that one without its manifest is refused as a package.
+// that only a submission has, so that one without its manifest is refused as a package.
 func isPackage(dir string) bool {
 	return exists(filepath.Join(dir, submission.ManifestFile)) || exists(filepath.Join(dir, submission.SignatureFile)) ||
 		exists(filepath.Join(dir, submission.ResultsFile)) && exists(filepath.Join(dir, submission.AuditFile))

@@ -113,7 +113,7 @@ func (t Trust) Validate() error {
 func (t Trust) Policy() ledger.Policy {
 	quorum := t.Quorum
 	if quorum == 0 {
-		quorum = len(t.Witnesses) // whoever names a witness wants to see its signature
+		quorum = len(t.Witnesses) // a caller who names a witness wants to see its signature
 	}
 	return ledger.Policy{Logs: t.Logs, Witnesses: t.Witnesses, Quorum: quorum, Signers: t.Signers}
 }
@@ -231,7 +231,7 @@ func looksLikeAnchor(data []byte) bool {
 
 func receipt(path string, data []byte, t Trust) (string, string, error) {
 	entry := t.Entry
-	// What lies beside a receipt that carries its entry is no part of it.
+	// What lies beside a receipt that carries its entry is not part of it.
 	if r, err := ledger.ParseReceipt(data); err == nil && r.Entry == nil && entry == nil {
 		if beside := path + ".entry.json"; exists(beside) {
 			if entry, err = store.ReadFile(store.OS{}, beside, maxFileBytes); err != nil {
@@ -351,7 +351,7 @@ func ledgerFolder(place sequencer.Place, t Trust) (string, error) {
 		return "", err
 	}
 	var seen walked
-	// Whoever holds a checkpoint of the ledger holds its first entry with it, and
+	// A holder of a checkpoint of the ledger holds its first entry with it, and
 	// who is trusted with that.
 	v, err := place.Verify(ledger.Options{TrustRoot: t.Root, UnsafeAnyRoot: t.Root.IsZero() && t.Pins.Held != nil, Expect: expect, Decode: true, EverySeal: true, Visit: func(r ledger.Record) error {
 		seen.visit(r, t.Pins.KnownHead)
@@ -422,7 +422,7 @@ func Paths(paths []string, t Trust) ([]Item, error) {
 	return items, worst
 }
 
-// rank orders errors by how much they matter to somebody who asked for proof.
+// rank orders errors by how much they matter to a reader who asked for proof.
 func rank(err error) int {
 	switch refusal.ExitCode(err) {
 	case refusal.ExitUnverified:

@@ -158,7 +158,7 @@ func TestWhatCannotBeReadIsNotWhatDoesNotVerify(t *testing.T) {
 	}
 }
 
-// One key under two names is one witness, and whoever names a witness without a
+// One key under two names is one witness, and a caller who names a witness without a
 // number wants to see its signature (trials F6).
 func TestWitnessesAreCountedByTheirKeys(t *testing.T) {
 	vkey := func(name string, n byte) string {

@@ -1,4 +1,4 @@
-// Package zipfile opens zip archives that somebody else made, for reading entry
+// Package zipfile opens untrusted zip archives, for reading entry
 // by entry as JSON.
 //
 // Nothing is unpacked. An archive that expands without end, a name that leads

@@ -89,7 +89,7 @@ func TestStoppedWorkerComesTooLate(t *testing.T) {
 	y.open()
 	c.wait(0)
 	b := y.settled(2)
-	if late := b.events["fleet.result.late"]; len(late) == 0 || !strings.Contains(late[0], "after it was given to somebody else; it does not count") {
+	if late := b.events["fleet.result.late"]; len(late) == 0 || !strings.Contains(late[0], "after it was given to another worker; it does not count") {
 		t.Errorf("events: %v", b.events)
 	} else if len(late) > 3 { // an answer may come late
 		t.Errorf("it was refused and brought the same %d times", len(late))

@@ -33,7 +33,7 @@ func TestPartitionedWorkerComesTooLate(t *testing.T) {
 	if r := b.scored["case-000"]; r.Execution != 2 || r.Worker == nil || r.Worker.Key != y.public("worker2").Fingerprint() {
 		t.Errorf("recorded: execution %d by %+v", r.Execution, r.Worker)
 	}
-	if late := b.events["fleet.result.late"]; !strings.Contains(late[0], y.public("worker1").Fingerprint()+" brought case case-000 back after it was given to somebody else; it does not count") {
+	if late := b.events["fleet.result.late"]; !strings.Contains(late[0], y.public("worker1").Fingerprint()+" brought case case-000 back after it was given to another worker; it does not count") {
 		t.Errorf("events: %v", b.events)
 	}
 	if len(b.events["fleet.case.lost"]) != 1 || len(b.events["fleet.worker.quarantined"]) != 0 {

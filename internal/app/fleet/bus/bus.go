@@ -71,7 +71,7 @@ func ConnectAs(urls string, key *seal.Key, access fleet.Access, more ...nats.Opt
 	case err == nil:
 		return nc, user, nil
 	case errors.Is(err, nats.ErrNoServers), errors.Is(err, nats.ErrTimeout), isNetwork(err):
-		return nil, user, ErrNobody
+		return nil, user, ErrNoServer
 	}
 	return nil, "", refused(urls, user, err)
 }
@@ -114,7 +114,7 @@ func ConnectCoordinator(urls string, key *seal.Key, access fleet.Access) (*nats.
 
 // AsksForKeys refuses servers that let in a client whose key they do not know, or one
 // without a key. Workers prove who they are with their keys, so such a server keeps
-// nobody apart, and one that knows no keys refuses every worker.
+// none of them apart, and one that knows no keys refuses every worker.
 func AsksForKeys(urls string, access fleet.Access) error {
 	access.Creds = "" // those of this program are good, and say nothing about strangers
 	asks := false
@@ -218,8 +218,8 @@ func credentials(file string) (nats.Option, error) {
 	return seed, nil
 }
 
-// ErrNobody says that no server listens, yet.
-var ErrNobody = errors.New("no NATS server listens there")
+// ErrNoServer says that no server listens, yet.
+var ErrNoServer = errors.New("no NATS server listens there")
 
 // signNonce signs what a server sent to see whether we hold the key. The key signs other
 // things too, so only what cannot be one of those is signed: letters and digits of
@@ -352,7 +352,7 @@ func (q *Queue) Mend(ctx context.Context) (lost bool, err error) {
 	return true, unreachable("making the work queue again", q.make(ctx))
 }
 
-// Idle reports whether the queue has no ticket that anybody may still claim.
+// Idle reports whether the queue has no ticket that a worker may still claim.
 func (q *Queue) Idle(ctx context.Context) (bool, error) {
 	c, err := q.stream.Consumer(ctx, consumer)
 	if err != nil {
@@ -366,7 +366,7 @@ func (q *Queue) Idle(ctx context.Context) (bool, error) {
 func (q *Queue) Remove(ctx context.Context) error { return q.js.DeleteStream(ctx, q.name) }
 
 // RemoveOthers takes away the queues of fleets whose coordinator was killed. It is for
-// a server that nobody else uses.
+// a server that no other program uses.
 func (q *Queue) RemoveOthers(ctx context.Context) error {
 	list := q.js.StreamNames(ctx)
 	for name := range list.Name() {
@@ -446,7 +446,7 @@ func Ask(ctx context.Context, nc *nats.Conn, subject, answer string, data []byte
 	if err := sub.AutoUnsubscribe(1); err != nil {
 		return nil, err
 	}
-	// The reply subject is for the servers, which say there that nobody listens.
+	// The reply subject is for the servers, which say there that no subscriber listens.
 	if err := nc.PublishRequest(subject, answer, data); err != nil {
 		return nil, err
 	}

@@ -89,8 +89,8 @@ func TestTicketsAreTakenOnce(t *testing.T) {
 	}
 }
 
-// TestAWorkerReachesOnlyItsOwn: the server lets nobody in whose key it does not know,
-// and a worker publish and read only what is its own.
+// TestAWorkerReachesOnlyItsOwn: the server refuses a key that it does not know,
+// and lets a worker publish and read only what is its own.
 func TestAWorkerReachesOnlyItsOwn(t *testing.T) {
 	key, user := newKey(t)
 	_, other := newKey(t)

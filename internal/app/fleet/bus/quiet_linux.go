@@ -3,7 +3,7 @@ package bus
 import _ "unsafe" // for go:linkname
 
 // procStatFile is what the NATS server's package pse reads once a second, from the
-// start of the program on, to know how busy the processor is. Nobody asks for that
+// start of the program on, to know how busy the processor is. It is not needed
 // here.
 //
 //go:linkname procStatFile github.com/nats-io/nats-server/v2/server/pse.procStatFile

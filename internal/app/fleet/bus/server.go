@@ -108,7 +108,7 @@ func splitAddress(address string) (host string, port int, err error) {
 // URL is where clients reach the server.
 func (s *Server) URL() string { return s.url }
 
-// Seed lets somebody else act as the coordinator: "tally fleet status" of the same
+// Seed lets another process act as the coordinator: "tally fleet status" of the same
 // user. It is a secret.
 func (s *Server) Seed() (string, error) {
 	seed, err := s.own.Seed()

@@ -80,7 +80,7 @@ func (a *authority) pem(name, kind string, der []byte) string {
 }
 
 // TestServersWithTLS: a server of one's own with TLS lets in whom it knows, by a
-// certificate and a key, and is itself believed only with a certificate of the
+// certificate and a key, and is itself trusted only with a certificate of the
 // authority that NATS_CA names.
 func TestServersWithTLS(t *testing.T) {
 	ours, theirs := newAuthority(t), newAuthority(t)
@@ -136,7 +136,7 @@ func TestServersWithTLS(t *testing.T) {
 				return
 			}
 			for _, err := range []error{err, cerr} {
-				if err == nil || errors.Is(err, ErrNobody) || !strings.Contains(err.Error(), tt.want) {
+				if err == nil || errors.Is(err, ErrNoServer) || !strings.Contains(err.Error(), tt.want) {
 					t.Errorf("got %v, expected %q", err, tt.want)
 				}
 			}

@@ -54,7 +54,7 @@ func TestAModelCallIsMadeOnce(t *testing.T) {
 			y.Errorf("call %q was answered %s, expected answer %d", name, data, want)
 		}
 	}
-	// The first question is heard by nobody.
+	// The first question is not heard.
 	y.must(y.a.nc.Publish(fleet.Subject("model", y.a.user), y.a.say("model", "", call("one"), nil)))
 	until := func(done func(*modelCall) bool) {
 		y.Helper()

@@ -66,10 +66,10 @@ type modelCall struct {
 // maxCalls is how many model calls one case may make.
 const maxCalls = 1 << 16
 
-// Claim offers a case and waits until somebody takes it.
+// Claim offers a case and waits until a worker takes it.
 func (c *Coordinator) Claim(ctx context.Context, wanted harness.Offer) (harness.Claim, error) {
 	ticket := newTicket()
-	o := &offer{Offer: wanted, ticket: ticket, since: c.crew.Now(), claimed: make(chan *claim, 1), nobody: make(chan struct{})}
+	o := &offer{Offer: wanted, ticket: ticket, since: c.crew.Now(), claimed: make(chan *claim, 1), noSecond: make(chan struct{})}
 	c.mu.Lock()
 	c.offers[ticket] = o
 	if wanted.Not != "" {
@@ -83,7 +83,7 @@ func (c *Coordinator) Claim(ctx context.Context, wanted harness.Offer) (harness.
 			return k, nil
 		case <-c.over.Done():
 			err = context.Cause(c.over)
-		case <-o.nobody:
+		case <-o.noSecond:
 			return nil, fmt.Errorf("%w: for %s no other worker took anything", harness.ErrNoSecond, c.secondWait())
 		case <-ctx.Done():
 			err = context.Cause(ctx)
@@ -181,7 +181,7 @@ func (c *Coordinator) serve(verb string, m *nats.Msg, answer func(*request, *wor
 }
 
 // drop counts a message that is not looked at. The person is told of the first: it may
-// be a worker of another version, or somebody at the servers who uses its name.
+// be a worker of another version, or an intruder at the servers who uses its name.
 func (c *Coordinator) drop(w *worker, why string) {
 	c.mu.Lock()
 	c.counts.Refused++
@@ -614,7 +614,7 @@ func (c *Coordinator) takeResult(q *request, w *worker) {
 		q.say(fleet.Answer{Gone: true})
 		return
 	case why == "late":
-		c.note(w, "fleet.result.late", evidence.Warn, fmt.Sprintf("worker %s brought case %s back after it was given to somebody else; it does not count", w.Key, r.CaseID), r.CaseID)
+		c.note(w, "fleet.result.late", evidence.Warn, fmt.Sprintf("worker %s brought case %s back after it was given to another worker; it does not count", w.Key, r.CaseID), r.CaseID)
 		q.say(fleet.Answer{Gone: true})
 		return
 	case k == nil:
@@ -859,7 +859,7 @@ func (c *Coordinator) callModel(q *request, w *worker) {
 	}
 }
 
-// answerCall asks the model, and gives the answer to whoever asked last.
+// answerCall asks the model, and gives the answer to the last asker.
 func (c *Coordinator) answerCall(k *claim, call fleet.ModelCall, answers session.Models) {
 	if m, ok := answers.(session.TurnAware); ok {
 		m.AtTurn(call.Turn)

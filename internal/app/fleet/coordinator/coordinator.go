@@ -6,7 +6,7 @@
 // brings back is verified by the harness as a stranger's would be. What is refused leaves
 // an event in the ledger, and a worker that signed something no honest one does gets
 // nothing more. Answers go below the inbox of the worker that signed the message, and
-// nothing else of the envelope of a message is believed.
+// nothing else of the envelope of a message is trusted.
 package coordinator
 
 import (
@@ -64,9 +64,9 @@ type Coordinator struct {
 	seed     [32]byte                               // decides which cases are run twice
 	started  time.Time
 	stop     context.CancelFunc
-	over     context.Context // ends, with the reason, when the fleet cannot go on
+	over     context.Context // ends, with the reason, when the fleet cannot continue
 	endFleet context.CancelCauseFunc
-	watched  chan struct{} // closed when nobody watches any more
+	watched  chan struct{} // closed when the watch has ended
 
 	carried agent.Carried // the target
 
@@ -79,7 +79,7 @@ type Coordinator struct {
 	users   map[string]*worker // the same, by their names at the server
 	counts  fleet.Status
 	rate    []time.Time // of results in the last minute
-	alone   string      // the worker besides which nobody takes anything, if one does
+	alone   string      // the only worker that takes anything, if there is only one
 }
 
 // An offer is a case that is offered, or with a worker.
@@ -88,9 +88,9 @@ type offer struct {
 	ticket  string
 	since   time.Time
 	claimed chan *claim // of one
-	claim   *claim      // nil while nobody has it
+	claim   *claim      // nil while no worker has it
 
-	nobody chan struct{} // closed if no second worker takes it
+	noSecond chan struct{} // closed if no second worker takes it
 }
 
 // A worker is what the coordinator knows of one.
@@ -146,7 +146,7 @@ func (c *Coordinator) connect() error {
 		return err
 	}
 	if len(workers) == 0 {
-		return refusal.Newf(refusal.RoleMissing, "nobody in version %d of the signers is a worker", c.crew.Signers.Version()).
+		return refusal.Newf(refusal.RoleMissing, "version %d of the signers names no worker", c.crew.Signers.Version()).
 			WithHint(`on each worker's machine "tally fleet worker --join …" prints the line that "tally signers next" is to get; docs/scale.md has the steps`)
 	}
 	if c.o.Double > 0 && len(workers) < 2 {
@@ -252,7 +252,7 @@ func (c *Coordinator) close() {
 	there := c.nc != nil && c.nc.Status() == nats.CONNECTED
 	if c.queue != nil && there {
 		within, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		_ = c.queue.Remove(within) // an attempt that goes on makes another
+		_ = c.queue.Remove(within) // a resumed attempt makes another
 		cancel()
 	}
 	if there {
@@ -293,7 +293,7 @@ func (c *Coordinator) sayGoodbye() {
 func (c *Coordinator) Begin(ctx context.Context, s harness.Start) error {
 	c.start, c.running, c.started = s, ctx, c.crew.Now()
 	c.over, c.endFleet = context.WithCancelCause(ctx)
-	rand.Read(c.seed[:]) // after the registration: nobody can know which cases are run twice
+	rand.Read(c.seed[:]) // after the registration: no worker can know which cases are run twice
 	c.counts = fleet.Status{Attempt: s.Registered.Attempt, Class: s.Registered.Class, Target: s.Registered.Target, Planned: s.Left}
 	if err := c.setUp(); err != nil {
 		return err
@@ -362,7 +362,7 @@ func (c *Coordinator) Doubled(caseID string, repeat int) bool {
 	return float64(n)/(1<<64) < c.o.Double
 }
 
-// watch looks for workers that were lost and tickets that nobody has any more.
+// watch looks for workers that were lost and tickets that no worker has any more.
 func (c *Coordinator) watch(ctx context.Context) {
 	every := c.silence() / 5
 	tick := time.NewTicker(every)
@@ -375,7 +375,7 @@ func (c *Coordinator) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		// A coordinator that was itself stopped has heard of nobody, and that is not
+		// A coordinator that was itself stopped has heard no worker, and that is not
 		// the workers' doing.
 		now := time.Now()
 		if slept := now.Sub(last) - every; slept > every {
@@ -383,7 +383,7 @@ func (c *Coordinator) watch(ctx context.Context) {
 		}
 		last = now
 		if !c.reachable(&reach, every) {
-			continue // nobody can be heard of: that is not the workers' doing
+			continue // no worker can be heard: that is not the workers' doing
 		}
 		c.dropSilent()
 		c.dropLonely()
@@ -395,7 +395,7 @@ func (c *Coordinator) watch(ctx context.Context) {
 	}
 }
 
-// reach is how long the coordinator has reached nobody, in running time.
+// reach is how long the coordinator has reached no one, in running time.
 type reach struct {
 	gone   time.Duration // the servers
 	lonely time.Duration // no worker has come
@@ -460,7 +460,7 @@ func (c *Coordinator) excuse(slept time.Duration) {
 }
 
 // leaveStatus writes how the attempt stands for the pages of "tally view". That it could
-// not is no reason to stop: "tally fleet status" asks for itself.
+// not does not stop the fleet: "tally fleet status" asks for itself.
 func (c *Coordinator) leaveStatus() {
 	s := c.status()
 	_ = s.Save(c.o.Dir)
@@ -516,7 +516,7 @@ func (c *Coordinator) dropLonely() {
 		}
 		told, c.alone = told || c.alone != o.Not, o.Not
 		delete(c.offers, o.ticket)
-		close(o.nobody)
+		close(o.noSecond)
 	}
 	c.mu.Unlock()
 	if told {
@@ -565,7 +565,7 @@ func (c *Coordinator) putAgain(ctx context.Context, tickets []string) {
 	}
 }
 
-// mendQueue makes a queue that was lost again, with a ticket for every case that nobody
+// mendQueue makes a queue that was lost again, with a ticket for every case that no worker
 // has. Servers that are away are asked the next time.
 func (c *Coordinator) mendQueue(ctx context.Context) {
 	within, cancel := context.WithTimeout(ctx, c.silence()/5)
@@ -646,7 +646,7 @@ func (c *Coordinator) signerOf(user string) (seal.Entry, bool) {
 // userIn is the worker that published to a subject.
 func userIn(subject string) string { return subject[strings.LastIndexByte(subject, '.')+1:] }
 
-// newTicket is a name that nobody can guess: whoever knows it was given it.
+// newTicket is a name that cannot be guessed: a worker that knows it was given it.
 func newTicket() string {
 	random := make([]byte, 16)
 	rand.Read(random)

@@ -28,11 +28,11 @@ var (
 	fuzzSeed = flag.Uint64("envelope-seed", 0, "of the mutations; drawn unless told")
 )
 
-// TestMutatedMessagesHarmNobody: hostile workers say whatever comes out of a generator,
+// TestMutatedMessagesAreHarmless: hostile workers say whatever comes out of a generator,
 // envelope included: subjects, reply subjects, headers and bodies, signed by themselves,
 // signed by others and not at all. The coordinator lives, an honest worker beside them
 // brings every case back and is not held to have done anything, and the queue stays.
-func TestMutatedMessagesHarmNobody(t *testing.T) {
+func TestMutatedMessagesAreHarmless(t *testing.T) {
 	seed := *fuzzSeed
 	if seed == 0 {
 		seed = rand.Uint64()
@@ -179,7 +179,7 @@ func (f *fuzzer) say() {
 	}
 }
 
-// data is the body of a message: a right one, one that is not, or that of somebody else.
+// data is the body of a message: a right one, one that is not, or that of another worker.
 func (f *fuzzer) data(verb string) []byte {
 	ticket := f.one("", "x", strings.Repeat("0", 32))
 	fleetID := f.one(f.y.c.id, f.y.c.id, f.y.c.id, "", "other")

@@ -21,7 +21,7 @@ import (
 )
 
 // told are the members of a case that a worker is told of: what the agent is asked
-// and given, and what the tools that the worker executes answer. Whoever adds to
+// and given, and what the tools that the worker executes answer. A developer who adds to
 // this list tells every machine that may be a worker.
 var told = []string{
 	"ID",

@@ -276,7 +276,7 @@ func (y *yard) wantTaken(got chan ended) {
 }
 
 // TestHostileWorkersGainNothing: what no honest worker sends is refused, the ledger is
-// told, and whoever sent it gets nothing more.
+// told, and its sender gets nothing more.
 func TestHostileWorkersGainNothing(t *testing.T) {
 	big := bytes.Repeat([]byte("x"), fleet.MaxPart+1)
 	part := big[:1000]
@@ -368,7 +368,7 @@ func TestHostileWorkersGainNothing(t *testing.T) {
 			if a := y.a.result(ticket, "c1", nil); !a.Gone {
 				y.Errorf("told %+v", a)
 			}
-			y.wantEvent("fleet.result.late", "after it was given to somebody else")
+			y.wantEvent("fleet.result.late", "after it was given to another worker")
 			y.wantIn(y.a)
 		}},
 		{"a piece of another worker's case", func(y *yard) {
@@ -536,8 +536,8 @@ func TestHostileWorkersGainNothing(t *testing.T) {
 	}
 }
 
-// TestASecondRunWaitsForAnotherWorker: a case that somebody else is to run too waits as
-// long as anybody else works, and two minutes longer; when it is known that nobody else
+// TestASecondRunWaitsForAnotherWorker: a case that another worker is to run too waits as
+// long as any other works, and two minutes longer; when it is known that no other
 // is there the next one waits as long as a worker may be silent.
 func TestASecondRunWaitsForAnotherWorker(t *testing.T) {
 	y := newYard(t)
@@ -585,9 +585,9 @@ func TestASecondRunWaitsForAnotherWorker(t *testing.T) {
 	givenUp(got, "longer than two minutes")
 	got = second("c2")
 	later(y.c.silence())
-	waits(got, "nobody else is there, and it is just offered")
+	waits(got, "no other worker is there, and it is just offered")
 	later(time.Second)
-	givenUp(got, "nobody else is there")
+	givenUp(got, "no other worker is there")
 
 	ticket, taken := y.given(y.b, "c3")
 	got = second("c4")
@@ -625,7 +625,7 @@ func TestOnlyNamedWorkersAreLetIn(t *testing.T) {
 	y.c.crew.Registration.RunnerKeys = []string{y.c.crew.Key.Public().String()}
 	other := &Coordinator{o: y.c.o, crew: y.c.crew}
 	if err := other.connect(); err == nil || !strings.Contains(err.Error(), "none of the 6 workers of the signers is among the runner_keys") {
-		t.Errorf("a fleet of which nobody counts: %v", err)
+		t.Errorf("a fleet of which no worker counts: %v", err)
 	}
 }
 

@@ -67,7 +67,7 @@ func says(t *testing.T, notes chan string, want string) {
 				return
 			}
 		case <-deadline:
-			t.Fatalf("nobody said %q", want)
+			t.Fatalf("the coordinator did not say %q", want)
 		}
 	}
 }

@@ -159,7 +159,7 @@ func (s *shift) untilEnd(ctx context.Context) (context.Context, context.CancelFu
 // The coordinator takes nothing twice, pays for no model call twice, and gives the same
 // answer to the same question.
 func (s *shift) insist(ctx context.Context, verb string, document any, rest []byte, within time.Duration) (m *nats.Msg, err error) {
-	// Whoever is slow must not be asked again before it has read the question.
+	// A slow coordinator must not be asked again before it has read the question.
 	wait := s.silence()*2/3 + time.Duration(len(rest)>>17)*time.Second
 	for end := time.Now().Add(within + wait); ; pause(ctx, 200*time.Millisecond) {
 		m, err = s.request(ctx, verb, document, rest, wait)

@@ -26,7 +26,7 @@ const (
 )
 
 // folder gives the place on this machine of a folder of the target, and fetches it if it
-// is not here already. Whoever asks digests it.
+// is not here already. The caller digests it.
 func (s *shift) folder(ctx context.Context, f agent.CarriedFolder) (string, error) {
 	cache := filepath.Join(s.o.Dir, "folders")
 	_, name, _ := strings.Cut(f.Digest.String(), ":")

@@ -30,10 +30,10 @@ func TestMountsAreThoseOfTheRegistration(t *testing.T) {
 		t.Errorf("the mounts of the registration: %v", err)
 	}
 	for name, planned := range map[string][]evidence.PlannedMount{
-		"none":           {},
-		"another place":  {{Inside: "/else", Digest: &real}},
-		"another folder": {{Inside: "/data", Digest: &other}},
-		"one of which nobody knew what was in it": {{Inside: "/data"}},
+		"none":                          {},
+		"another place":                 {{Inside: "/else", Digest: &real}},
+		"another folder":                {{Inside: "/data", Digest: &other}},
+		"one whose content was unknown": {{Inside: "/data"}},
 	} {
 		if err := sameMounts(target, planned); !refusal.Is(err, refusal.DigestMismatch) {
 			t.Errorf("registered with %s: %v", name, err)
@@ -42,7 +42,7 @@ func TestMountsAreThoseOfTheRegistration(t *testing.T) {
 }
 
 // TestWorkersOfOneMachinePlaceTheSameFolder: several of them may fetch it at once, the
-// first time and after somebody changed it.
+// first time and after it was changed.
 func TestWorkersOfOneMachinePlaceTheSameFolder(t *testing.T) {
 	cache := t.TempDir()
 	made := func(dir, text string) *store.Tree {

@@ -89,7 +89,7 @@ func (w *worker) connect(ctx context.Context) (err error) {
 		switch {
 		case err == nil:
 			return nil
-		case !errors.Is(err, bus.ErrNobody):
+		case !errors.Is(err, bus.ErrNoServer):
 			return withLine(err, w.o.Line)
 		}
 		if !told {
@@ -103,7 +103,7 @@ func (w *worker) connect(ctx context.Context) (err error) {
 	}
 }
 
-// withLine tells whoever is not let in how the signers file gets this worker.
+// withLine tells an owner whose worker is not let in how the signers file gets this worker.
 func withLine(err error, line string) error {
 	r := refusal.Of(err)
 	return refusal.Newf(r.Name, "%w", r.Err).WithHint("%s; it is added with: tally signers add NAME --roles worker --ssh FILE, where FILE holds: %s", r.Hint, line)

@@ -4,7 +4,7 @@
 // [Bundle] is told the record, the index of its evidence and its trajectory,
 // which its caller has verified, and reads the other pieces by their digests.
 // What it makes depends on nothing else: not on the bench, not on the clock, so
-// whoever has the ledger and its evidence can make the same bundle again.
+// a reader who has the ledger and its evidence can make the same bundle again.
 // docs/formats/bundle.md says which section comes from what.
 //
 // It refuses a record that its evidence contradicts: a trajectory of another
@@ -151,7 +151,7 @@ func (d *deriving) events() error {
 }
 
 // listCalls takes the calls from the one view of them. A call that a model only
-// asked for, and of which nothing more was seen, is not among them: nobody made it,
+// asked for, and of which nothing more was seen, is not among them: it was never made,
 // and no policy was asked. What nothing permitted is denied, and so is a call of
 // which the policy said afterwards that it broke a rule: a budget that it passed.
 func (d *deriving) listCalls(violated map[string]bool) {
@@ -477,7 +477,7 @@ func checkLine(c grade.Detail) string {
 }
 
 // postmortem says what went wrong. It is nil for a case that passed and whose
-// score nobody amended.
+// score was not amended.
 func (d *deriving) postmortem() []byte {
 	r := d.Record
 	if r.Outcome == evidence.Passed && d.Amendment == nil {

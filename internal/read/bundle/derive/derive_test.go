@@ -243,7 +243,7 @@ func TestTextsThatEventsDoNotHave(t *testing.T) {
 	}
 
 	if b.Trace[2].Check != bundle.Allowed || b.Trace[3].Check != bundle.Denied {
-		t.Errorf("checks %v and %v: what nobody permitted counts as denied", b.Trace[2].Check, b.Trace[3].Check)
+		t.Errorf("checks %v and %v: what was not permitted counts as denied", b.Trace[2].Check, b.Trace[3].Check)
 	}
 
 	// A text with secrets is told as far as it is there, and that it is not all.
@@ -271,7 +271,7 @@ func TestPostmortemTellsWhatWentWrong(t *testing.T) {
 	if string(b.Postmortem) != want {
 		t.Errorf("%q, want %q", b.Postmortem, want)
 	}
-	// What the agent answered is no summary of tests.
+	// What the agent answered is not a summary of tests.
 	if s, err := bundle.CheckOutcome(b); err != nil || s.Passed != 0 || s.Failed != 1 {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -353,7 +353,7 @@ func TestObservedCallsAndModelWorkAreInTheBundle(t *testing.T) {
 		v, _ := b.VantageOf(i)
 		got = append(got, fmt.Sprintf("%s %s %s", call.Action, v, call.Check))
 	}
-	// Nobody judged the refund, so it is what the standard policy says that the run
+	// The policy was not asked about the refund, so it is what the standard policy says that the run
 	// names; what was only proposed is not a call.
 	want := []string{"issue_refund reported allowed", "look executed denied"}
 	if !slices.Equal(got, want) {
@@ -408,7 +408,7 @@ func TestBundleRefusesARecordThatItsEvidenceContradicts(t *testing.T) {
 		}, refusal.RecomputeMismatch, "judged_by_model is false, and its grading document says true"},
 		{"a piece that is gone", func(c *told) { delete(c.pieces, *c.files.Grading) }, refusal.NotFound, "no evidence"},
 		{"a diff that is gone", func(c *told) { c.files.Diff = ptr(digest.ContentOf([]byte("gone"))) }, refusal.NotFound, "no evidence"},
-		{"a grading document that is none", func(c *told) { c.files.Grading = c.put([]byte("{")) }, refusal.Malformed, "grading document"},
+		{"a grading document that is not one", func(c *told) { c.files.Grading = c.put([]byte("{")) }, refusal.Malformed, "grading document"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newTold(t).begin(policy.ForMode(policy.Restricted))
@@ -433,7 +433,7 @@ func TestBundleRefusesARecordThatItsEvidenceContradicts(t *testing.T) {
 	c.ask("x")
 	c.execute(trajectory.ToolExecuted{Call: "c1", Name: "Bash", Args: trajectory.NewArgs(nil), Result: trajectory.NewContent(nil, 1)})
 	if _, err := c.end().bundle(); !refusal.Is(err, refusal.RecomputeMismatch) || !strings.Contains(err.Error(), "never proposed") {
-		t.Errorf("a call that nobody proposed: %v", err)
+		t.Errorf("a call that was never proposed: %v", err)
 	}
 }
 
@@ -465,7 +465,7 @@ func TestABundleDecidesAboutEveryTypeOfEvent(t *testing.T) {
 }
 
 // TestEvidenceWhoseFilesNoEventTells: the files of the evidence and the events
-// about them say the same, or somebody changed one of them.
+// about them say the same, or one of them was changed.
 func TestEvidenceWhoseFilesNoEventTells(t *testing.T) {
 	d := digest.ContentOf([]byte("x"))
 	written := &trajectory.FileWritten{Path: "a", Bytes: 1, Digest: d}

@@ -154,7 +154,7 @@ func unmarshalStrict(data []byte, v any) error {
 	return nil
 }
 
-// addFile puts one file of the folder into the description. A file that is none
+// addFile puts one file of the folder into the description. A file that is not one
 // of ours is refused: it may be evidence under a mistyped name.
 func (d *Description) addFile(dir, name string) error {
 	path := filepath.Join(dir, name)

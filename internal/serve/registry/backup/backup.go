@@ -8,7 +8,7 @@
 // rows stands in the file. [Restore] does the same again and compares the tree head
 // and that digest.
 //
-// What it does not do: it does not encrypt; with keys in it, whoever has the file is
+// What it does not do: it does not encrypt; with keys in it, a holder of the file is
 // the registry. A backup that is older than what this machine, an anchor or a witness
 // remembers is restored and said to be old, and the ledger's own memory refuses to
 // write to it.
@@ -238,7 +238,7 @@ func copyBlobs(dir, work string, s registry.Settings, w *walked, m *Manifest) er
 				return errors.Join(err, to.Close())
 			}
 			// The copy ends before the entry that took it down, and must not have
-			// the text all the same: the backup is begun again by whoever asked.
+			// the text all the same: the backup is begun again by the caller.
 			return errors.Join(refusal.Newf(refusal.Interrupted, "the text %s was taken down while the backup was made", name).WithHint("make the backup again"), to.Close())
 		}
 		m.Blobs++

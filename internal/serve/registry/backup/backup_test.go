@@ -105,7 +105,7 @@ func TestARestoredRegistryIsTheSame(t *testing.T) {
 	if r.Size != m.Size || r.Root != m.Root || r.Rows != m.Rows || r.Rows.IsZero() || r.Blobs != m.Blobs || r.Blobs < 8 || r.Old {
 		t.Errorf("%+v, backup %+v", r, m)
 	}
-	// And it goes on where it ended.
+	// And it continues where it ended.
 	again, err := registry.Open(context.Background(), registry.Options{Dir: r.Dir, StateDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func TestABackupOverARotationOfTheOperatorsKeyIsRestored(t *testing.T) {
 		if name == "at once" && r.Rows != m.Rows {
 			t.Errorf("%s: rows %s, backup %s", name, r.Rows, m.Rows)
 		}
-		// And the key that the ledger asks for goes on with it.
+		// And the key that the ledger asks for continues with it.
 		again, err := registry.Open(context.Background(), registry.Options{Dir: r.Dir, StateDir: t.TempDir()})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -1,5 +1,5 @@
-// Package client talks to a registry over HTTP, as whoever publishes, judges or
-// watches does. It trusts nothing that a registry answers: an answer is bounded in
+// Package client talks to a registry over HTTP, for those who publish, judge or
+// watch. It trusts nothing that a registry answers: an answer is bounded in
 // size and time, read strictly, and never followed to another host.
 //
 // An API key goes into the Authorization header of requests to the one host that
@@ -41,8 +41,8 @@ const (
 type Options struct {
 	URL    string
 	APIKey string // "" for what needs none
-	// AllowHTTP lets requests go over plain HTTP to another machine, where anybody
-	// on the way reads and changes them.
+	// AllowHTTP lets requests go over plain HTTP to another machine, where every machine
+	// on the way can read and change them.
 	AllowHTTP bool
 }
 
@@ -94,7 +94,7 @@ func parseBase(text string, allowHTTP bool) (*url.URL, error) {
 	case u.Scheme != "http":
 		return bad("the scheme is %q, expected https", u.Scheme)
 	case !allowHTTP && !loopback.Is(u.Hostname()):
-		return nil, refusal.Newf(refusal.Usage, "registry address: http:// to %s: anybody on the way could read the API key and change the answers", plain.Line(u.Hostname())).
+		return nil, refusal.Newf(refusal.Usage, "registry address: http:// to %s: every machine on the way could read the API key and change the answers", plain.Line(u.Hostname())).
 			WithHint("use https://, or --allow-http if the way is protected by something else")
 	}
 	u.Path = strings.TrimSuffix(u.Path, "/")

@@ -26,7 +26,7 @@ type Assigned struct {
 	Registry   string           `json:"registry"`
 }
 
-// Assigned lists the proposals that whoever has the API key is drawn to judge and
+// Assigned lists the proposals that the holder of the API key is drawn to judge and
 // has not judged.
 func (c *Client) Assigned(ctx context.Context) ([]Assigned, error) {
 	a, err := c.Get(ctx, judgePath)

@@ -17,7 +17,7 @@ import (
 // maxKeyFile bounds the file of an API key.
 const maxKeyFile = 4096
 
-// KeyDir is where the keys for a registry lie if nobody says otherwise, below the
+// KeyDir is where the keys for a registry lie unless the caller says otherwise, below the
 // state folder of this machine. A host has no character that a path would mind but
 // the colon before its port.
 func KeyDir(stateDir, host string) string {

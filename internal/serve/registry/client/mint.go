@@ -23,7 +23,7 @@ type Minted struct {
 
 // Mint has the registry issue a credential about a body, which its runner may have
 // signed. What comes back must be about that very body; who signed it is for
-// whoever verifies it to judge.
+// the verifier to judge.
 func (c *Client) Mint(ctx context.Context, body []byte) (*Minted, error) {
 	post, err := canon.Marshal(struct {
 		Body canon.RawMessage `json:"body"`

@@ -32,8 +32,8 @@ type Proposed struct {
 	Receipt    string `json:"receipt,omitempty"`
 	URL        string `json:"url,omitempty"`
 	Credential string `json:"credential,omitempty"`
-	// Existed says that the registry had the content already, perhaps from somebody
-	// else, and made nothing new.
+	// Existed says that the registry had the content already, perhaps from another
+	// proposer, and made nothing new.
 	Existed bool `json:"existed,omitempty"`
 }
 

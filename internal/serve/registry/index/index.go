@@ -152,7 +152,7 @@ var tables = []string{
 	`CREATE INDEX IF NOT EXISTS nodes_parent ON nodes (parent, path)`,
 	`CREATE TABLE IF NOT EXISTS docs (kind TEXT NOT NULL, id TEXT NOT NULL, body BYTES NOT NULL, PRIMARY KEY (kind, id))`,
 	`CREATE TABLE IF NOT EXISTS blobs (digest TEXT PRIMARY KEY, data BYTES NOT NULL)`,
-	// What is signed with a date is not the same each time, and is no part of the
+	// What is signed with a date is not the same each time, and is not part of the
 	// digest.
 	`CREATE TABLE IF NOT EXISTS served (name TEXT PRIMARY KEY, body BYTES NOT NULL)`,
 }

@@ -75,7 +75,7 @@ func (m *Monitor) checkpoint(ctx context.Context) ([]byte, error) {
 	return a.Body, nil
 }
 
-// claimed reads the tree head of a signed note, whose signature nobody has checked.
+// claimed reads the tree head of a signed note, whose signature is not checked.
 func (m *Monitor) claimed(note []byte) (ledger.TreeHead, error) {
 	head, err := treeHead(note)
 	if err == nil && head.Origin != m.memory.Origin {
@@ -114,7 +114,7 @@ func (m *Monitor) begin(offered []byte) error {
 	return store.MakeDir(store.OS{}, m.Dir, 0o700)
 }
 
-// policy says whose checkpoints are believed: at the first look the keys that were
+// policy says whose checkpoints are trusted: at the first look the keys that were
 // named and those that they handed the ledger over to, as far as they are operators
 // now; afterwards the operators of the verified ledger.
 func (m *Monitor) policy(operators []ledger.LogKey) ledger.Policy {

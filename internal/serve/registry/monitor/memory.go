@@ -200,8 +200,8 @@ func (l *log) operators(size int64) []ledger.LogKey {
 
 // heirs are the given keys and every key that one of them handed the ledger over to:
 // a lone operator's key signs the version that names the next. A key that is merely
-// listed in a version hands over nothing, since whoever makes a ledger can list the
-// key of somebody else.
+// listed in a version hands over nothing, since the maker of a ledger can list
+// another operator's key.
 func (l *log) heirs(keys []ledger.LogKey) []ledger.LogKey {
 	all := slices.Clone(keys)
 	for i := 1; i < len(l.changes); i++ {
@@ -241,7 +241,7 @@ func (l *log) add(raw []byte) (ledger.Position, evidence.Entry, evidence.Body, e
 		if b.Origin != l.origin {
 			return fail("it opens the ledger %s, the checkpoint is of %s", b.Origin, l.origin)
 		}
-		// The first version of the signers is believed because a trusted key
+		// The first version of the signers is trusted because a trusted key
 		// signed a tree that begins with it.
 		if l.signers, err = seal.Root("signers", []byte(b.Signers), digest.IDOf([]byte(b.Signers))); err != nil {
 			return fail("%w", err)

@@ -1,6 +1,6 @@
 // Package monitor follows a registry from outside. It needs no access but the one
 // that everybody has, relies on none of the registry's own code but the rules that
-// anybody can compute ([tallystick/internal/serve/registry/recompute]), and keeps its own
+// every reader can compute ([tallystick/internal/serve/registry/recompute]), and keeps its own
 // copy of the entries that it has seen.
 //
 // A look ([Monitor.Once]) verifies the checkpoint and every entry since the last
@@ -152,7 +152,7 @@ func (m *Monitor) load() error {
 	}
 	if got := m.log.chain.Root().String(); got != remembered.Root {
 		return refusal.Newf(refusal.MemoryDamaged, "%s: the entries that were kept have the root %s; remembered is %s", m.Dir, got, remembered.Root).
-			WithHint("somebody changed them on this machine; begin again with another --state")
+			WithHint("they were changed on this machine; begin again with another --state")
 	}
 	if err := m.trusted(remembered); err != nil {
 		return err

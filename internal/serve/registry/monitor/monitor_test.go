@@ -39,7 +39,7 @@ func TestAnHonestRegistryHasNoFindings(t *testing.T) {
 		t.Errorf("%+v", report)
 	}
 
-	// It grows, and another process goes on with what is remembered.
+	// It grows, and another process resumes from what is remembered.
 	p := f.propose(6)
 	f.draw(p, 3)
 	for _, person := range f.drawn[p.Content].Judges {
@@ -287,13 +287,13 @@ func TestEveryLieThatIsSignedIsFound(t *testing.T) {
 		{"a vote is turned round", func(f *fakeRegistry) {
 			f.voteLie = func(j *evidence.RegistryJudged) { j.Verdict = "accept" }
 		}, VoteNotValid + ": does not verify"},
-		{"somebody votes who was not drawn", func(f *fakeRegistry) {
+		{"a person votes who was not drawn", func(f *fakeRegistry) {
 			f.voteLie = func(j *evidence.RegistryJudged) { j.Person = "zoe@example.com" }
 		}, VoteNotValid + ": was not drawn"},
-		{"a vote comes from an agent of somebody else", func(f *fakeRegistry) {
+		{"a vote comes from another person's agent", func(f *fakeRegistry) {
 			f.voteLie = func(j *evidence.RegistryJudged) { j.Agent = "proposer" }
 		}, VoteNotValid + ": does not hold it"},
-		{"somebody votes twice", func(f *fakeRegistry) {
+		{"a judge votes twice", func(f *fakeRegistry) {
 			done := false
 			f.voteLie = func(j *evidence.RegistryJudged) {
 				if once(&done) {
@@ -321,15 +321,15 @@ func TestEveryLieThatIsSignedIsFound(t *testing.T) {
 		{"it lapses too early", func(f *fakeRegistry) {
 			p := f.propose(50)
 			f.decide(p, "lapsed", evidence.RegistryVotes{})
-		}, DecisionDiffers + ": nobody was drawn"},
-		{"it is published without judges", func(f *fakeRegistry) { f.decide(f.propose(50), "published", evidence.RegistryVotes{}) }, DecisionDiffers + ": nobody was drawn"},
-		{"it is rejected by nobody", func(f *fakeRegistry) { f.decide(f.propose(50), "rejected", evidence.RegistryVotes{}) }, DecisionDiffers + ": nobody was drawn"},
+		}, DecisionDiffers + ": no judge was drawn"},
+		{"it is published without judges", func(f *fakeRegistry) { f.decide(f.propose(50), "published", evidence.RegistryVotes{}) }, DecisionDiffers + ": no judge was drawn"},
+		{"it is rejected without judges", func(f *fakeRegistry) { f.decide(f.propose(50), "rejected", evidence.RegistryVotes{}) }, DecisionDiffers + ": no judge was drawn"},
 		{"something is proposed before there are settings", func(f *fakeRegistry) {
 			*f = *emptyFake(f.TB)
 			f.propose(50)
 			f.people(3, 2)
 		}, EntryOutOfPlace + ": before the registry has settings"},
-		{"nobody proposes", func(f *fakeRegistry) { f.proposer = "nobody" }, EntryOutOfPlace + ": is not registered"},
+		{"an unknown agent proposes", func(f *fakeRegistry) { f.proposer = "unknown" }, EntryOutOfPlace + ": is not registered"},
 		{"the draw is a later proposal's", func(f *fakeRegistry) {
 			p := f.propose(50)
 			again := *p
@@ -344,7 +344,7 @@ func TestEveryLieThatIsSignedIsFound(t *testing.T) {
 			p := f.propose(50)
 			f.add(&evidence.Note{})
 			f.draw(p, 3)
-		}, DrawDiffers + ": the first under which somebody is eligible has"},
+		}, DrawDiffers + ": the first under which a judge is eligible has"},
 		{"the rule of the draw is taken back", func(f *fakeRegistry) {
 			f.add(&evidence.RegistryConfigured{DeadlineHours: 72, DID: "did:web:registry.example", Judges: 3, Quorum: 2})
 		}, EntryOutOfPlace + ": go back from draw rule 2 to 0"},
@@ -433,7 +433,7 @@ func TestEveryLieThatIsSignedIsFound(t *testing.T) {
 			f.decide(p, "withdrawn", evidence.RegistryVotes{})
 			f.decide(p, "withdrawn", evidence.RegistryVotes{})
 		}, DecisionDiffers + ": a second time"},
-		{"something is decided that nobody proposed", func(f *fakeRegistry) {
+		{"something is decided that was never proposed", func(f *fakeRegistry) {
 			f.add(&evidence.RegistryDecided{Outcome: "withdrawn", Proposal: "p99"})
 		}, DecisionDiffers + ": not there"},
 		{"an agent is registered twice", func(f *fakeRegistry) {
@@ -532,7 +532,7 @@ func TestHistoryThatIsRewrittenIsRefused(t *testing.T) {
 			if tt.want == refusal.HistoryForked || tt.want == refusal.HistoryRolledBack {
 				requireProof(t, m)
 			}
-			// It goes on saying so.
+			// It keeps saying so.
 			_, err = m.Once(context.Background())
 			wantRefusal(t, err, tt.want, "")
 		})
@@ -668,7 +668,7 @@ func TestDrawsUnderTheFirstRuleMayTakeALaterRoot(t *testing.T) {
 	}
 }
 
-// Nobody could be drawn at first: the root is that of the first admission after it.
+// No judge could be drawn at first: the root is that of the first admission after it.
 func TestADrawThatWaitedForAJudgeTakesTheFirstAdmission(t *testing.T) {
 	f := newFake(t, 3, 2)
 	for _, agent := range []string{"ada", "bo", "cy", "di", "ed"} {

@@ -18,7 +18,7 @@ func outcomeFollows(p *proposal, d *draw, b *evidence.RegistryDecided, at eviden
 		if b.Outcome == "published" && p.settings.Judges == 0 {
 			return nil
 		}
-		return fmt.Errorf("it is %s and nobody was drawn to judge it; the settings ask for %d judges", b.Outcome, p.settings.Judges)
+		return fmt.Errorf("it is %s and no judge was drawn for it; the settings ask for %d judges", b.Outcome, p.settings.Judges)
 	}
 	v, drawn := b.Votes, len(d.body.Judges)
 	quorum := min(p.settings.Quorum, drawn)

@@ -88,7 +88,7 @@ func (r *replay) find(name string, index int64, proposal, format string, args ..
 // finding, and the rest is computed all the same.
 func (r *replay) apply(index int64, entry evidence.Entry, body evidence.Body) {
 	if entry.Manual && entry.Kind != evidence.NoteKind {
-		r.find(EntryOutOfPlace, index, "", "somebody appended a %s by hand", entry.Kind)
+		r.find(EntryOutOfPlace, index, "", "a %s was appended by hand", entry.Kind)
 		return
 	}
 	switch b := body.(type) {
@@ -184,14 +184,14 @@ func (r *replay) checkDraw(index int64, at evidence.Time, b *evidence.RegistryDr
 		return
 	}
 	if want := r.firstRoot(p, index); p.settings.DrawRule >= evidence.FirstRootRule && len(p.settings.Witnesses) == 0 && b.Size != want {
-		r.find(DrawDiffers, index, b.Proposal, "it is drawn from the root of %d entries; the first under which somebody is eligible has %d", b.Size, want)
+		r.find(DrawDiffers, index, b.Proposal, "it is drawn from the root of %d entries; the first under which a judge is eligible has %d", b.Size, want)
 	}
 	r.compareDraw(index, d, root)
 }
 
 // firstRoot is the size of the first tree, from the proposal's own entry on, under
-// which somebody could be drawn; 0 if there is none before the draw. Only an admission
-// makes somebody eligible.
+// which a judge could be drawn; 0 if there is none before the draw. Only an admission
+// makes a judge eligible.
 func (r *replay) firstRoot(p *proposal, before int64) int64 {
 	sizes := []int64{p.index + 1}
 	for _, a := range r.judges {

@@ -81,8 +81,8 @@ func TestAMonitorFollowsOverARotation(t *testing.T) {
 	if _, err := again.Once(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	// Somebody who looks for the first time and was told the first key long ago,
-	// and somebody who was told the second.
+	// A monitor that looks for the first time and was told the first key long ago,
+	// and one that was told the second.
 	for _, key := range []*seal.Key{first, second} {
 		late := watch(t, &h)
 		late.Keys = []ledger.LogKey{{Origin: fakeOrigin, Key: publicOf(key)}}

@@ -92,7 +92,7 @@ func (m *Monitor) rows(ctx context.Context) ([]row, error) {
 
 // nextPage reads where the next page begins from the Link header (RFC 8288):
 // <address?after=…>; rel="next". Only that is taken from it: the address is the one
-// that whoever watches has named.
+// that the watcher has named.
 func nextPage(h http.Header) (after string, more bool, err error) {
 	for _, value := range h.Values("Link") {
 		for _, link := range strings.Split(value, ",") {

@@ -3,8 +3,8 @@
 //
 // One process writes to a registry. While a server runs it is that process, and the
 // command asks it over a unix socket in the registry's folder ([Serve], [Do]);
-// otherwise the command opens the folder itself. Whoever may open the folder may use
-// the socket, and nobody else: the folder has mode 0700, and on Linux the server asks
+// otherwise the command opens the folder itself. A user who may open the folder may use
+// the socket, and no other user: the folder has mode 0700, and on Linux the server asks
 // the kernel who is at the other end.
 package operate
 
@@ -93,7 +93,7 @@ func Do(ctx context.Context, o registry.Options, ask Request) (*Answer, error) {
 		return nil, refusal.Newf(refusal.Failed, "asking the registry that runs: %w", err)
 	}
 	// No socket, or one that a killed server left: the ledger's lock tells
-	// whether somebody else writes after all.
+	// whether another process writes after all.
 	r, err := registry.Open(ctx, o)
 	if err != nil {
 		return nil, err
@@ -197,7 +197,7 @@ func Serve(ctx context.Context, dir string, r *registry.Registry, warn func(stri
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	// Whoever holds the ledger's lock may take away what a killed server left.
+	// The holder of the ledger's lock may take away what a killed server left.
 	if err := (store.OS{}).Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return refusal.Newf(refusal.WriteFailed, "taking away %s: %w", path, refusal.WithoutPath(err))
 	}
@@ -238,7 +238,7 @@ func answer(ctx context.Context, conn net.Conn, r *registry.Registry) {
 }
 
 func request(ctx context.Context, conn net.Conn, r *registry.Registry) (*Answer, error) {
-	// Read first: whoever is refused while still writing would see a broken pipe
+	// Read first: a client that is refused while still writing would see a broken pipe
 	// and not why.
 	line, err := bufio.NewReader(io.LimitReader(conn, maxRequest)).ReadBytes('\n')
 	if err != nil {

@@ -83,11 +83,11 @@ func TestTheRunningServerDoesIt(t *testing.T) {
 		ask  Request
 		want refusal.Name
 	}{
-		{Request{Action: Admit, Person: "bo", Agents: []string{"nobody"}}, refusal.UnknownName},
+		{Request{Action: Admit, Person: "bo", Agents: []string{"unknown"}}, refusal.UnknownName},
 		{Request{Action: "become root"}, refusal.Usage},
 		{Request{Action: TakeDown, Blob: "x", Reason: "privacy"}, refusal.Usage},
 		{Request{Action: Revoke, Credential: "x"}, refusal.Usage},
-		{Request{Action: RevokeKey, Agent: "nobody"}, refusal.UnknownName},
+		{Request{Action: RevokeKey, Agent: "unknown"}, refusal.UnknownName},
 		{Request{Action: RotateKey, Purpose: "everything"}, refusal.Usage},
 	} {
 		if _, err := Do(context.Background(), o, tt.ask); !refusal.Is(err, tt.want) {
@@ -98,7 +98,7 @@ func TestTheRunningServerDoesIt(t *testing.T) {
 
 func TestWithoutAServerTheFolderIsOpened(t *testing.T) {
 	o, agent := made(t)
-	// What a killed server leaves: a socket that nobody listens on.
+	// What a killed server leaves: a socket without a listener.
 	l, err := net.Listen("unix", filepath.Join(o.Dir, SocketName))
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"tallystick/internal/record/refusal"
 )
 
-// checkPeer refuses whoever is neither the user of the server nor root.
+// checkPeer refuses a process whose user is neither the server's nor root.
 func checkPeer(conn net.Conn) error {
 	raw, err := conn.(*net.UnixConn).SyscallConn()
 	if err != nil {

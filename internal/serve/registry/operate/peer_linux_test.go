@@ -14,7 +14,7 @@ import (
 // the question who is at the other end is left.
 func TestAnotherUserIsRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can be somebody else")
+		t.Skip("only root can become another user")
 	}
 	o, agent := made(t)
 	serve(t, o)

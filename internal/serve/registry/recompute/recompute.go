@@ -1,6 +1,6 @@
-// Package recompute has what anybody can compute again from the public entries of
+// Package recompute has what every reader can compute again from the public entries of
 // a registry: who is drawn to judge, what a judge signs, what ties manifests
-// together. It is pure, and imports nothing of the registry, so that whoever
+// together. It is pure, and imports nothing of the registry, so that a monitor that
 // watches one does not rely on its code. docs/formats/registry.md has the rules.
 package recompute
 

@@ -11,7 +11,7 @@ import (
 var linked = []string{`"credential"`, `"decisionReceipt"`, `"receipt"`}
 
 // absoluteRows writes rows as one array, with full addresses. Only the members of
-// the rows themselves are touched, never what somebody proposed inside of them.
+// the rows themselves are touched, never what an agent proposed inside of them.
 func absoluteRows[T ~[]byte](rows []T, base string) []byte {
 	size := 2
 	for _, row := range rows {

@@ -8,7 +8,7 @@ import (
 func TestOnlyAddressesOfTheRowItselfBecomeAbsolute(t *testing.T) {
 	for _, tt := range []struct{ name, row, want string }{
 		{"all three", `{"credential":"/c","decisionReceipt":"/d","receipt":"/r"}`, `{"credential":"https://a.example/c","decisionReceipt":"https://a.example/d","receipt":"https://a.example/r"}`},
-		{"of somebody's metrics", `{"metrics":{"receipt":"/x","list":[{"receipt":"/y"}]},"receipt":"/r"}`, `{"metrics":{"receipt":"/x","list":[{"receipt":"/y"}]},"receipt":"https://a.example/r"}`},
+		{"of proposed metrics", `{"metrics":{"receipt":"/x","list":[{"receipt":"/y"}]},"receipt":"/r"}`, `{"metrics":{"receipt":"/x","list":[{"receipt":"/y"}]},"receipt":"https://a.example/r"}`},
 		{"a text that looks like a member", `{"note":"\",\"receipt\":\"/x","receipt":"/r"}`, `{"note":"\",\"receipt\":\"/x","receipt":"https://a.example/r"}`},
 		{"a value that is the name", `{"note":"receipt","receipt":"/r"}`, `{"note":"receipt","receipt":"https://a.example/r"}`},
 		{"braces in a text", `{"note":"{[}","receipt":"/r"}`, `{"note":"{[}","receipt":"https://a.example/r"}`},

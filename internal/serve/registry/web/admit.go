@@ -103,7 +103,7 @@ func bearer(h http.Header) (string, error) {
 	return key, nil
 }
 
-// maxIdempotencyBytes bounds the key with which somebody repeats a request.
+// maxIdempotencyBytes bounds the key with which a client repeats a request.
 const maxIdempotencyBytes = 128
 
 // once names the request, if it has an Idempotency-Key.

@@ -148,7 +148,7 @@ func (c *call) write(w http.ResponseWriter, rep *reply) {
 	h.Set("Content-Length", strconv.Itoa(len(rep.body)))
 	w.WriteHeader(status)
 	if c.r.Method != http.MethodHead {
-		c.sent, _ = w.Write(rep.body) // whoever asked is gone; nothing to tell anybody
+		c.sent, _ = w.Write(rep.body) // on an error the client is gone, and there is no one to tell
 	}
 }
 

@@ -104,7 +104,7 @@ func propose(c *call) (*reply, error) {
 	return c.proposed(p)
 }
 
-// unknownPath tells somebody who named a path that the catalogue does not have
+// unknownPath tells a client that named a path that the catalogue does not have
 // where to propose it.
 func (c *call) unknownPath(err error) (*reply, error) {
 	var missing *registry.MissingPath

@@ -22,7 +22,7 @@ func TestTheWayOfAProposal(t *testing.T) {
 		t.Errorf("%s", a.Body)
 	}
 	p.get("/api/knowledge/tree/path" + modelPath).is(200)
-	p.get("/api/knowledge/tree/path/artifacts/models/nobody").is(404)
+	p.get("/api/knowledge/tree/path/artifacts/models/unknown").is(404)
 
 	empty := p.get("/api/knowledge/eval/list").is(200)
 	if strings.TrimSpace(empty.Body.String()) != "[]" {
@@ -67,10 +67,10 @@ func TestTheWayOfAProposal(t *testing.T) {
 	}
 	p.get("/proposal/nonsense").is(404)
 	p.get("/api/agents/" + m.id).is(200)
-	p.get("/api/agents/nobody").is(404)
+	p.get("/api/agents/unknown").is(404)
 
-	// What was published may be withdrawn by whoever proposed it, or it is too late;
-	// never by somebody else.
+	// What was published may be withdrawn by its proposer, or it is too late;
+	// never by another agent.
 	other := p.register()
 	p.post("/api/agent/v1/withdraw", other.key, `{"proposalId":"`+id+`"}`).is(403)
 	p.post("/api/agent/v1/withdraw", m.key, `{"proposalId":"nonsense"}`).is(404)
@@ -149,7 +149,7 @@ func TestConcurrentProposals(t *testing.T) {
 		a.is(200)
 	}
 
-	// Of paths that look alike one is taken, whoever comes first.
+	// Of paths that look alike one is taken, the first proposer's.
 	spellings := []string{"model-one", "Model-One", "mode1-one", "model_one", "M0del-One"}
 	taken := run(len(spellings), func(i int) answer {
 		return p.post("/api/knowledge/model/propose", m.key, `{"path":"/artifacts/models/acme/`+spellings[i]+`"}`)

@@ -140,7 +140,7 @@ func (c *call) trust(given documents) (attest.Trust, error) {
 	return t, nil
 }
 
-// documents are what somebody gives to have a credential of others verified.
+// documents are what a client gives to have a credential of others verified.
 type documents struct {
 	DIDs        []canon.RawMessage `json:"didDocuments"`
 	StatusLists []canon.RawMessage `json:"statusLists"`

@@ -91,7 +91,7 @@ func TestTheWayOfACredential(t *testing.T) {
 	p.get("/api/badge/v1/attestation/eval.run.attestation.v1/x").is(400)
 	p.get("/api/badge/v1/attestation/nonsense/" + hex).is(400)
 
-	// Revoked by whoever had it minted, and by nobody else.
+	// Revoked by the agent that had it minted, and by no other.
 	revocation := `{"credential":"` + minted.has("digest") + `","reason":"contaminated"}`
 	p.post("/api/credentials/revoke", p.register().key, revocation).is(403)
 	p.post("/api/credentials/revoke", m.key, `{"credential":"`+digest.IDOf([]byte("x")).String()+`","reason":"x"}`).is(404)
@@ -127,7 +127,7 @@ func TestOneRequestMakesRowAndCredential(t *testing.T) {
 	}
 	p.get(address).is(200)
 
-	// A credential is public. Whoever proposes another's does not come to own it.
+	// A credential is public. An agent that proposes another's does not come to own it.
 	thief := p.register()
 	credential := p.get(address).is(200).Body.String()
 	p.post("/api/knowledge/model/propose", thief.key, `{"path":"/artifacts/models/thief/own"}`).is(201)
@@ -142,7 +142,7 @@ func TestOneRequestMakesRowAndCredential(t *testing.T) {
 	p.post("/api/credentials/revoke", m.key, revocation).is(200)
 }
 
-// Nothing is fetched: a did:web of somebody else verifies with its document in the
+// Nothing is fetched: a did:web of another issuer verifies with its document in the
 // request, and without it not at all.
 func TestDocumentsOfOthersComeWithTheRequest(t *testing.T) {
 	p := newPlace(t, nil)
@@ -168,7 +168,7 @@ func TestDocumentsOfOthersComeWithTheRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a := p.post("/credentials/verify", "", `{"verifiableCredential":`+string(forged)+`,"options":{"didDocuments":[`+ours+`]}}`); a.Code != 400 {
-		t.Errorf("somebody else's key passes as the registry's: %d %s", a.Code, a.Body)
+		t.Errorf("another issuer's key passes as the registry's: %d %s", a.Code, a.Body)
 	}
 	many := strings.TrimSuffix(strings.Repeat("{},", maxGiven+1), ",")
 	p.post("/credentials/verify", "", `{"verifiableCredential":`+string(signed)+`,"options":{"didDocuments":[`+many+`]}}`).is(413)
@@ -219,7 +219,7 @@ func TestDocumentsOfARegistry(t *testing.T) {
 		}
 	}
 	if a := p.get("/docs/verification-recipe.md"); strings.Contains(a.Body.String(), "{{") {
-		t.Errorf("the recipe has places that nobody filled: %s", a.Body)
+		t.Errorf("the recipe has places that were not filled: %s", a.Body)
 	}
 	p.get("/receipt/999999").is(404)
 	p.get("/metrics").is(404)

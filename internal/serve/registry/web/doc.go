@@ -9,7 +9,7 @@
 //
 //   - Bodies are strict JSON within bounds; a query or header that is not
 //     understood is refused or ignored by rule, never guessed at.
-//   - Nothing is ever fetched. A did:web of somebody else verifies only with the
+//   - Nothing is ever fetched. A did:web of another issuer verifies only with the
 //     documents that come in the request.
 //   - Every address that is given out begins with the public URL of the settings.
 //     Host and X-Forwarded-* say nothing.

@@ -10,7 +10,7 @@ import (
 
 // FuzzRequest asks a registry whatever comes along. The property is stronger than
 // that nothing breaks: every answer is one that the OpenAPI document has, none is
-// our fault, and nothing is written by somebody without a key but a registration.
+// our fault, and nothing is written by a client without a key but a registration.
 func FuzzRequest(f *testing.F) {
 	for _, r := range routes() {
 		f.Add(r.method, strings.NewReplacer("{kind}", "eval", "{path...}", "artifacts/models", "{$}", "").Replace(r.path), "", "{}", "application/json", "k")

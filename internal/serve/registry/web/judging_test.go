@@ -75,7 +75,7 @@ func TestThreeJudgesDecide(t *testing.T) {
 		t.Fatalf("drawn: %s", full.has("judges"))
 	}
 
-	// Each of the drawn is shown the proposal, and nobody else is.
+	// Each of the drawn is shown the proposal, and no other agent is.
 	for who, m := range judges {
 		a := p.get("/api/agent/v1/judge", "Authorization", "Bearer "+m.key).is(200)
 		shown := strings.Contains(a.Body.String(), id)
@@ -95,7 +95,7 @@ func TestThreeJudgesDecide(t *testing.T) {
 		"another verdict":   judgementBody(t, id, "reject", reason, good),
 		"another reason":    judgementBody(t, id, "accept", "bribed", good),
 		"no reason":         judgementBody(t, id, "accept", "", good),
-		"somebody else's":   judgementBody(t, id, "accept", reason, second.sign(t, full, "accept", reason)),
+		"another judge's":   judgementBody(t, id, "accept", reason, second.sign(t, full, "accept", reason)),
 		"not a signature":   judgementBody(t, id, "accept", reason, "00"),
 		"an empty one":      judgementBody(t, id, "accept", reason, ""),
 		"a verdict of ours": judgementBody(t, id, "maybe", reason, good),

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The bounds of one request. A registry takes small documents; whoever sends more
+// The bounds of one request. A registry takes small documents; a client that sends more
 // or takes longer is holding a connection.
 const (
 	// maxDocument bounds bodies that carry results of a run.
@@ -23,7 +23,7 @@ const (
 	maxPathBytes  = 1 << 10
 )
 
-// maxBuckets bounds what a limiter remembers. Somebody with more addresses than
+// maxBuckets bounds what a limiter remembers. A client with more addresses than
 // that shares one bucket with the others that found no room.
 const maxBuckets = 100_000
 
@@ -104,7 +104,7 @@ func (l *limiter) forgetFull(now time.Time) {
 }
 
 // addressOf names the network address that a request came from, for limits. Only
-// the connection says where that is: X-Forwarded-For is a header that anybody can
+// the connection says where that is: X-Forwarded-For is a header that every client can
 // send, so it counts only if the connection comes from a proxy of the operator's,
 // and then only its last member, which that proxy wrote itself.
 func addressOf(r *http.Request, proxies []netip.Prefix) string {

@@ -9,9 +9,9 @@ import (
 	"tallystick/internal/serve/registry"
 )
 
-// The authorisation matrix: every route of the table, asked by somebody without a
+// The authorisation matrix: every route of the table, asked by a client without a
 // key, with an agent's, with a judge's, with a revoked one and with one that was
-// never given out. Requests are such that whoever may ask gets past the door: what
+// never given out. Requests are such that a client that may ask gets past the door: what
 // stands under agent and judge is the answer of the route itself.
 func TestAuthorisationMatrix(t *testing.T) {
 	p := newPlace(t, nil)
@@ -92,7 +92,7 @@ func TestAuthorisationMatrix(t *testing.T) {
 		"health":            {"/healthz", "", all(200)},
 		"ready":             {"/readyz", "", all(200)},
 	}
-	who := [5]string{"nobody", "an agent", "a judge", "a revoked key", "a key that was never given out"}
+	who := [5]string{"no key", "an agent", "a judge", "a revoked key", "a key that was never given out"}
 	keys := [5]string{"", agent.key, judge.key, revoked.key, "ak_" + strings.Repeat("A", 43)}
 	for _, r := range routes() {
 		row, there := rows[r.name]
@@ -169,7 +169,7 @@ func TestWritesOfOneKeyAreLimited(t *testing.T) {
 }
 
 // A server that only reads answers every read as the one that writes does, and
-// says so to whoever writes.
+// says so to a client that writes.
 func TestAReadOnlyServer(t *testing.T) {
 	p := newPlace(t, nil)
 	m := p.register()

@@ -16,7 +16,7 @@ import (
 var latencyBounds = [...]float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
 
 // metrics are what happened since the start. Labels are routes of the table, never
-// something from a request, so that nobody can make more of them.
+// something from a request, so that a client cannot make more of them.
 type metrics struct {
 	underWay atomic.Int64
 

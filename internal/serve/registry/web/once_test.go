@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Whoever did not see the answer sends the request again, over HTTP too: the keys are
+// A client that did not see the answer sends the request again, over HTTP too: the keys are
 // those of the first answer, and an old API key works for this one request.
 func TestKeysAreAnsweredAgainToTheSameRequest(t *testing.T) {
 	p := newPlace(t, nil)

@@ -100,7 +100,7 @@ func (c *call) shown(p *layout.Page, err error) (*reply, error) {
 	return rep, nil
 }
 
-// asPage shows a problem to somebody who asked for a page.
+// asPage shows a problem to a reader who asked for a page.
 func (c *call) asPage(p *problem, rep *reply) *reply {
 	page, err := c.shown(c.s.site.Failed(rep.status, string(p.Name), p.Error, p.Hint, c.id), nil)
 	if err != nil {

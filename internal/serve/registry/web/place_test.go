@@ -20,7 +20,7 @@ import (
 	"tallystick/internal/serve/registry"
 )
 
-// base is the public URL of registries in tests. Nobody listens there.
+// base is the public URL of registries in tests. No server listens there.
 const base = "https://r.example"
 
 // A place is a registry with a server in front of it, whose every answer is

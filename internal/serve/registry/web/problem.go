@@ -19,7 +19,7 @@ const (
 	nameInternal refusal.Name = "Internal"
 )
 
-// Where somebody without an API key gets one.
+// Where a client without an API key gets one.
 const registerRoute = "/api/agent/v1/register"
 
 // A problem is the JSON of every answer that is not what was asked for.
@@ -115,7 +115,7 @@ func (c *call) internal() *reply {
 	})
 }
 
-// unauthorized answers somebody whose API key is missing or not one.
+// unauthorized answers a client whose API key is missing or not one.
 func (c *call) unauthorized(p *problem) *reply {
 	p.RegisterRoute = c.url(registerRoute)
 	if p.Hint == "" {

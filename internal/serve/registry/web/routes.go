@@ -10,9 +10,9 @@ import (
 type access int
 
 const (
-	public  access = iota // anybody
-	anAgent               // whoever has an API key
-	aJudge                // an agent of somebody admitted as a judge
+	public  access = iota // any client
+	anAgent               // a holder of an API key
+	aJudge                // an agent of a person admitted as a judge
 )
 
 // A route is one row of the table: one method of one path.
@@ -151,7 +151,7 @@ func routes() []route {
 		{method: get, path: "/.well-known/did.json", name: "did", summary: "The DID document of a did:web without a path", gives: ok(typeDID, "AnyObject", "the document"), handle: didDocument},
 		{method: get, path: "/did.json", name: "didBelow", summary: "The DID document of a did:web with a path", gives: ok(typeDID, "AnyObject", "the document"), handle: didDocument},
 		{method: get, path: "/.well-known/ip-knowledge.json", name: "about", summary: "What this registry is and where everything stands", gives: ok(typeJSON, "About", "about"), handle: about},
-		{method: get, path: "/{$}", name: "home", summary: "The same, or the first page for whoever accepts text/html",
+		{method: get, path: "/{$}", name: "home", summary: "The same, or the first page for a client that accepts text/html",
 			query: []param{{"q", "words to look for; only the page has them", `{"type":"string"}`}},
 			gives: []gives{{200, typeJSON, "About", "about"}, {200, typeHTML, "", "the page"}}, handle: home},
 		{method: get, path: "/api/knowledge/signing-keys", name: "signingKeys", summary: "Which key signs what, and what that does not prove", gives: ok(typeJSON, "SigningKeys", "the keys"), handle: signingKeys},

@@ -95,7 +95,7 @@ func TestMethodsAreAnsweredByTheTable(t *testing.T) {
 	}
 }
 
-// Pages elsewhere may read what anybody may read, and nothing else.
+// Pages elsewhere may read what is public, and nothing else.
 func TestOnlyPublicReadsAreShared(t *testing.T) {
 	h := bare(t, nil)
 	for _, r := range routes() {
@@ -246,7 +246,7 @@ func TestTooManyRequestsAreToldToWait(t *testing.T) {
 	}
 	rec := get("X-Forwarded-For", "9.9.9.9", "X-Real-Ip", "9.9.9.8")
 	if rec.Code != 429 || rec.Header().Get("Retry-After") != "15" {
-		t.Errorf("the third is answered %d, Retry-After %q: a header that anybody can send must not help", rec.Code, rec.Header().Get("Retry-After"))
+		t.Errorf("the third is answered %d, Retry-After %q: a header that every client can send must not help", rec.Code, rec.Header().Get("Retry-After"))
 	}
 	if rec := ask(h, "GET", "/healthz", ""); rec.Code != 200 {
 		t.Errorf("health is limited: %d", rec.Code)
@@ -267,7 +267,7 @@ func TestAddressesForLimits(t *testing.T) {
 		{"1.2.3.4:5", "9.9.9.9", "1.2.3.4"},
 		{"10.1.1.1:5", "", "10.1.1.1"},
 		{"10.1.1.1:5", "9.9.9.9", "9.9.9.9"},
-		{"10.1.1.1:5", "8.8.8.8, 9.9.9.9", "9.9.9.9"}, // the first was written by whoever asks
+		{"10.1.1.1:5", "8.8.8.8, 9.9.9.9", "9.9.9.9"}, // the first was written by the client
 		{"10.1.1.1:5", "nonsense", "10.1.1.1"},
 		{"[::ffff:1.2.3.4]:5", "", "1.2.3.4"},
 		{"[2001:db8:1:2:3::4]:5", "", "2001:db8:1:2::/64"},
@@ -285,7 +285,7 @@ func TestAddressesForLimits(t *testing.T) {
 	}
 }
 
-func TestALimiterForgetsNobodyWhoIsWaiting(t *testing.T) {
+func TestALimiterForgetsNoClientThatWaits(t *testing.T) {
 	l, now := newLimiter(2, time.Minute), time.Unix(0, 0)
 	for i := range maxBuckets + 10 {
 		l.take(strconv.Itoa(i), now)

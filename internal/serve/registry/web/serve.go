@@ -30,7 +30,7 @@ type Options struct {
 	// of this machine alone. Nowhere if it is empty.
 	Metrics   string
 	PublicURL string   // "" for that of the settings; another one changes the issuer's DID
-	Proxies   []string // networks whose X-Forwarded-For is believed
+	Proxies   []string // networks whose X-Forwarded-For is trusted
 
 	Log *slog.Logger
 	Now func() time.Time
@@ -139,7 +139,7 @@ func listen(ctx context.Context, o Options, cfg Config, work func(context.Contex
 	}
 	defer closeMetrics()
 	server := newHTTPServer(handler, cfg.Log)
-	// Connections wait in the listener's queue until Serve begins, so whoever is
+	// Connections wait in the listener's queue until Serve begins, so a client that is
 	// told now can connect.
 	if err := ready(Ready{here, cfg.PublicURL, config.DID, config.Origin, config.LogKey, cfg.Writer == nil, metrics}); err != nil {
 		return err
@@ -155,7 +155,7 @@ func listen(ctx context.Context, o Options, cfg Config, work func(context.Contex
 		}
 		err := work(ctx)
 		if err != nil && ctx.Err() == nil {
-			stop(err) // a registry that cannot draw or decide must not go on taking proposals
+			stop(err) // a registry that cannot draw or decide must not keep taking proposals
 		}
 		worked <- err
 	}()
@@ -221,7 +221,7 @@ func configOf(ctx context.Context, cfg Config) (*registry.Public, error) {
 func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	s := &http.Server{
 		Handler: h,
-		// A request is one document; whoever takes longer is holding a connection.
+		// A request is one document; a client that takes longer is holding a connection.
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      60 * time.Second,

@@ -50,7 +50,7 @@ func servedAs(t *testing.T, o Options) (at Ready, stop func() error) {
 	return Ready{}, nil
 }
 
-// fresh makes a registry that nobody has open.
+// fresh makes a registry that no process has open.
 func fresh(t *testing.T, public string) string {
 	t.Helper()
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
@@ -125,7 +125,7 @@ func TestServeRefusesWhatItCannotServe(t *testing.T) {
 	for name, o := range map[string]Options{
 		"no database to read":            {ReadOnly: true, Addr: "127.0.0.1:0"},
 		"a database that is not there":   {ReadOnly: true, DB: filepath.Join(t.TempDir(), "none.db"), Addr: "127.0.0.1:0"},
-		"a folder that is none":          {Dir: t.TempDir(), Addr: "127.0.0.1:0"},
+		"a folder without a registry":    {Dir: t.TempDir(), Addr: "127.0.0.1:0"},
 		"an address of another machine":  {Dir: dir, Addr: "192.0.2.1:1"},
 		"a proxy that is not a network":  {Dir: dir, Addr: "127.0.0.1:0", Proxies: []string{"everybody"}},
 		"a public URL that is not a URL": {Dir: dir, Addr: "127.0.0.1:0", PublicURL: "nonsense"},

@@ -38,7 +38,7 @@ type Config struct {
 	WritesPerMinute  int // of one API key
 	ReadsPerMinute   int // requests of one address, of any kind
 	RegistersPerHour int // registrations from one address
-	// Proxies are those whose X-Forwarded-For is believed.
+	// Proxies are those whose X-Forwarded-For is trusted.
 	Proxies []netip.Prefix
 
 	Log *slog.Logger

@@ -73,7 +73,7 @@ func entries(c *call) (*reply, error) {
 	var text bytes.Buffer
 	for i, e := range all {
 		if i > 0 && text.Len()+len(e) > maxEntriesBytes {
-			break // whoever asks goes on from where this ends
+			break // the client continues from where this ends
 		}
 		text.Write(bytes.TrimSuffix(e, []byte("\n")))
 		text.WriteByte('\n')

@@ -15,7 +15,7 @@ import (
 // Verifiable Credentials working group use it.
 
 // maxOwnType are the types that only the registry itself gives to what it signs.
-// Somebody who could have one signed here would forge an attestation or a status
+// A client that could have one signed here would forge an attestation or a status
 // list.
 var reservedTypes = []string{"EvalRunAttestationCredential", "ObservedRun", "ImportedNotObserved", "BitstringStatusListCredential"}
 
@@ -197,7 +197,7 @@ func (c *call) verifyAny(v *verification, credential []byte, with documents) err
 	return c.notRevoked(c.ctx(), secured.Digest)
 }
 
-// signedByIssuer wants a proof by a key of the issuer's: anybody can put another's
+// signedByIssuer wants a proof by a key of the issuer's: any author can put another's
 // name on a document.
 func signedByIssuer(doc map[string]any, s *attest.Secured) error {
 	issuer, _ := doc["issuer"].(string)

@@ -92,11 +92,11 @@ func TestVCAPIRefusesToIssue(t *testing.T) {
 		"no context":                 func(d map[string]any) { delete(d, "@context") },
 		"another first context":      func(d map[string]any) { d["@context"] = []any{"https://a.example/v1"} },
 		"no type":                    func(d map[string]any) { delete(d, "type") },
-		"a type that nobody maps":    func(d map[string]any) { d["type"] = []any{"VerifiableCredential", "Unmapped"} },
+		"an unmapped type":           func(d map[string]any) { d["type"] = []any{"VerifiableCredential", "Unmapped"} },
 		"no subject":                 func(d map[string]any) { delete(d, "credentialSubject") },
 		"an empty subject":           func(d map[string]any) { d["credentialSubject"] = map[string]any{} },
 		"no issuer":                  func(d map[string]any) { delete(d, "issuer") },
-		"somebody else as issuer":    func(d map[string]any) { d["issuer"] = "did:web:victim.example" },
+		"another issuer":             func(d map[string]any) { d["issuer"] = "did:web:victim.example" },
 		"an issuer that is a number": func(d map[string]any) { d["issuer"] = 7 },
 		"an id that is not a URL":    func(d map[string]any) { d["id"] = "not a url" },
 		"a date without a zone":      func(d map[string]any) { d["validFrom"] = "2026-01-01T00:00:00" },
@@ -123,7 +123,7 @@ func TestVCAPIRefusesToIssue(t *testing.T) {
 			t.Errorf("%s: %d %s", name, a.Code, a.Body)
 		}
 	}
-	// Unless the operator turned it on, nothing is signed for anybody.
+	// Unless the operator turned it on, nothing is signed for clients.
 	closed := newPlace(t, func(_ string, s *registry.Settings) { s.IssueDocuments = false })
 	closed.post("/credentials/issue", closed.register().key, issueBody(alumni)).is(403)
 
@@ -205,7 +205,7 @@ func TestVCAPIVerifiesAsTheSuiteWants(t *testing.T) {
 			t.Errorf("%s: %d %s", name, a.Code, a.Body)
 		}
 	}
-	// A document in our name that somebody else signed, well.
+	// A document in our name that another key signed, well.
 	thief, err := seal.NewKey(fixedReader{})
 	if err != nil {
 		t.Fatal(err)
@@ -215,7 +215,7 @@ func TestVCAPIVerifiesAsTheSuiteWants(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a := verify(string(forged)); a.Code != 400 {
-		t.Errorf("somebody else signs in our name: %d %s", a.Code, a.Body)
+		t.Errorf("another key signs in our name: %d %s", a.Code, a.Body)
 	}
 	// The same document under the thief's own name is fine: it claims nothing of ours.
 	pub, _ := thief.Public().Ed25519()
@@ -225,7 +225,7 @@ func TestVCAPIVerifiesAsTheSuiteWants(t *testing.T) {
 	}
 	verify(string(own)).is(200)
 
-	// What was issued can be revoked, by whoever it was issued for.
+	// What was issued can be revoked, by the agent that it was issued for.
 	text, err := canon.Canonicalize([]byte(vc))
 	if err != nil {
 		t.Fatal(err)

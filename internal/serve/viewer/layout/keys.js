@@ -49,7 +49,7 @@ addEventListener("keydown", (e) => {
 
 // While an attempt runs or a transcript is being checked, the page is asked for again and its parts that move are
 // replaced. The answer is a page of this server, made by the same templates; parts that
-// did not change, or that somebody is in, stay as they are.
+// did not change, or that the reader is in, stay as they are.
 const live = document.body.dataset.live;
 
 const nameOf = (row) => row?.querySelector("th")?.textContent.trim();

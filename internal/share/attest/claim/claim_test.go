@@ -132,7 +132,7 @@ func TestMappingOfHELM(t *testing.T) {
 	if body["submittedAt"] != nil || body["harnessVersionSha"] != nil {
 		t.Error("something was filled in")
 	}
-	// The same bytes give the same digests to somebody who has them.
+	// The same bytes give the same digests to every holder of them.
 	d, err := draft(t, dir, Options{RunnerDID: "did:web:a.example", StartedAt: "2026-05-12T09:30:00Z", Content: Content{Harness: strings.Repeat("0", 64)}})
 	if err != nil {
 		t.Fatal(err)
@@ -234,7 +234,7 @@ func TestContentIsHashedAgain(t *testing.T) {
 		"another file":             {Content{Harness: filepath.Join(dir, "wheel")}, refusal.DigestMismatch},
 		"a file for a folder":      {Content{EvalCode: filepath.Join(dir, "wheel")}, refusal.DigestMismatch},
 		"a part of the folder":     {Content{EvalCode: filepath.Join(dir, "code", "b")}, refusal.DigestMismatch},
-		"weights nobody attested":  {Content{Model: filepath.Join(dir, "wheel")}, refusal.DigestMismatch},
+		"weights not attested":     {Content{Model: filepath.Join(dir, "wheel")}, refusal.DigestMismatch},
 		"a file that is not there": {Content{Dataset: filepath.Join(dir, "none")}, refusal.Unreadable},
 		"a digest in capitals":     {Content{Dataset: strings.Repeat("A", 64)}, refusal.Unreadable},
 	} {
@@ -303,7 +303,7 @@ func TestAttemptGivesTheSameRunEveryTime(t *testing.T) {
 		t.Errorf("got %s", text)
 	}
 	compare(t, "results", decode(t, v.Body.Results), map[string]any{"c": map[string]any{"total": 3, "passed": 1, "failed": 1, "errors": 1, "skipped": 0, "unscored": 0, "truncated": 0, "not_run": 0, "solve_rate": 1.0 / 3, "mean_score": 0.75}})
-	// Nobody says that another model ran it.
+	// The draft does not say that another model ran it.
 	o.ModelID = "better"
 	if _, err := OfAttempt(attempt(), o); !refusal.Is(err, refusal.Usage) {
 		t.Errorf("another model: %v", err)
@@ -348,7 +348,7 @@ func TestForgedSandboxAttestation(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, there, err)
 		}
 	}
-	// Signed by somebody else, alone or beside the runner.
+	// Signed by another key, alone or beside the runner.
 	other, err := seal.NewKey(bytes.NewReader(bytes.Repeat([]byte{8}, 32)))
 	if err != nil {
 		t.Fatal(err)
@@ -382,7 +382,7 @@ func TestForgedSandboxAttestation(t *testing.T) {
 			v.Evidence[i] = resign(e, keep)
 		}
 		if _, err := v.Sandboxed(trust); err == nil || !strings.Contains(err.Error(), "runner alone") {
-			t.Errorf("signed by somebody else (kept %v): %v", keep, err)
+			t.Errorf("signed by another key (kept %v): %v", keep, err)
 		}
 	}
 	// Changed after it was signed.

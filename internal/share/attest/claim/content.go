@@ -262,6 +262,6 @@ func CheckContent(b *attest.Body, c Content) ([]Checked, error) {
 // hashingOf is how the digests of a body say that they were made.
 func hashingOf(b *attest.Body) map[string]string {
 	var hashing map[string]string
-	_ = canon.Unmarshal(extraOf(b)["hashing"], &hashing) // of another shape: somebody else's
+	_ = canon.Unmarshal(extraOf(b)["hashing"], &hashing) // of another shape: another program's
 	return hashing
 }

@@ -38,7 +38,7 @@ type Options struct {
 	Rand io.Reader
 }
 
-// A Draft is a body that nobody has signed.
+// A Draft is an unsigned body.
 type Draft struct {
 	// Body is its canonical JSON. It is not valid while something is missing.
 	Body     []byte
@@ -66,7 +66,7 @@ func (d *Draft) Refuse() error {
 			words, hints = append(words, m.Field), append(hints, m.Give)
 		}
 		return refusal.Newf(refusal.Malformed, "the attestation cannot be made: nothing gives %s", strings.Join(words, ", ")).
-			WithHint("give %s; nothing is filled in that no file says", strings.Join(hints, ", "))
+			WithHint("give %s; missing values are never guessed", strings.Join(hints, ", "))
 	}
 	_, err := attest.ParseBody(d.Body)
 	return err
@@ -177,12 +177,12 @@ func harnessID(name string) string {
 var passesOn = []string{"every_eval_ever", "opentelemetry"}
 
 // harness sets the harness. A person may name one only where the file is not
-// itself of a harness: a receipt must not carry somebody else's name.
+// itself of a harness: a receipt must not carry another harness's name.
 func (b *builder) harness(found string) error {
 	id := harnessID(found)
 	if o := b.options.Harness; o != "" && o != id {
 		if o != found && !slices.Contains(passesOn, found) {
-			return refusal.Newf(refusal.Usage, "--harness %s: the files are of %s", o, id).WithHint("leave --harness away, or give the files of that harness")
+			return refusal.Newf(refusal.Usage, "--harness %s: the files are of %s", o, id).WithHint("omit --harness, or give the files of that harness")
 		}
 		if o != found {
 			id = o
@@ -208,7 +208,7 @@ func (b *builder) model(r results.Run) error {
 	case given == "":
 		b.members["modelId"] = said[0]
 	case len(said) > 0 && !slices.Contains(said, given):
-		return refusal.Newf(refusal.Usage, "--model-id %.80q: the files say that %.80q was called", given, said[0]).WithHint("leave --model-id away, or give the files of that model")
+		return refusal.Newf(refusal.Usage, "--model-id %.80q: the files say that %.80q was called", given, said[0]).WithHint("omit --model-id, or give the files of that model")
 	default:
 		b.members["modelId"] = given
 	}
@@ -241,7 +241,7 @@ func moment(flag, given, said string) (at int64, ok bool, err error) {
 		return 0, false, refusal.Newf(refusal.Usage, "%s %.80q: expected a time in RFC 3339 or milliseconds since 1970", flag, given)
 	}
 	if isFound && at != found {
-		return 0, false, refusal.Newf(refusal.Usage, "%s %.80s: the files say %.80s", flag, given, said).WithHint("leave %s away", flag)
+		return 0, false, refusal.Newf(refusal.Usage, "%s %.80s: the files say %.80s", flag, given, said).WithHint("omit %s", flag)
 	}
 	return at, true, nil
 }

@@ -12,7 +12,7 @@ import (
 	"tallystick/internal/share/export"
 )
 
-// A Party is somebody who signs: a key, and the name that verifiers find it by.
+// A Party is a signer: a key, and the name that verifiers find it by.
 type Party struct {
 	Key *seal.Key
 	DID string

@@ -47,7 +47,7 @@ func Render(d *Data) ([]byte, error) {
 	return w.out.Bytes(), w.err
 }
 
-// A writer puts a page together. Only text and cell take what somebody else wrote, and
+// A writer puts a page together. Only text and cell take untrusted text, and
 // both escape it.
 type writer struct {
 	out bytes.Buffer
@@ -61,7 +61,7 @@ func (w *writer) add(parts ...string) {
 	}
 }
 
-// text writes somebody's text.
+// text writes untrusted text.
 func (w *writer) text(s string) { w.add(html.EscapeString(browser.Text(s))) }
 
 // cell writes the value of a member with what a script needs to compare it. In a
@@ -160,9 +160,9 @@ func (w *writer) summary(p *parts, d *Data) {
 	w.add(".</p>\n")
 	switch {
 	case !signed(r.body.(*evidence.AttemptRegistered), d.Key):
-		w.add(`<p class="note">Scratch: nobody vouches for the bench of this attempt.</p>`, "\n")
+		w.add(`<p class="note">Scratch: no signer vouches for the bench of this attempt.</p>`, "\n")
 	case d.Examples:
-		w.add(`<p class="note">Signed by example signers: they come with “tally init”, and their keys lie in the workspace, so nobody vouches for the bench of this attempt.</p>`, "\n")
+		w.add(`<p class="note">Signed by example signers: they come with “tally init”, and their keys lie in the workspace, so no person vouches for the bench of this attempt.</p>`, "\n")
 	default:
 		w.add("<p>The registration was signed by the ledger’s key. That people signed the bench is not in this file.</p>\n")
 	}

@@ -2,7 +2,7 @@
 // and verifies such a page.
 //
 // A page is derived from its data, which stands in it: receipts, entries and the evidence
-// that these name. [Render] reads no clock, no workspace and no words that nobody signed,
+// that these name. [Render] reads no clock, no workspace and no unsigned words,
 // so [Verify] verifies the data, makes the page again and compares every byte. What the
 // page does not show it counts.
 package report

@@ -84,7 +84,7 @@ func (d *Data) verifyEntries(v *Verified, p ledger.Policy) (map[int64]*ledger.Pr
 	}
 	if !given {
 		return nil, refusal.Newf(refusal.SignerUnknown, "report: it names the key %s, which is not one that was given", d.Key).
-			WithHint("give the ledger's key with --key, from somebody you trust and not from the report")
+			WithHint("give the ledger's key with --key, from a person you trust and not from the report")
 	}
 	proved := make(map[int64]*ledger.Proved, len(d.Entries))
 	var checkpoint []byte

@@ -117,7 +117,7 @@ type Verified struct {
 }
 
 // Verify verifies a folder: names are all files in it, read gives one of them. The
-// policy says whose ledger is believed.
+// policy says whose ledger is trusted.
 func Verify(names []string, read func(name string) ([]byte, error), p ledger.Policy) (*Verified, error) {
 	names = slices.Sorted(slices.Values(names))
 	data, err := read(ManifestFile)
@@ -129,7 +129,7 @@ func Verify(names []string, read func(name string) ([]byte, error), p ledger.Pol
 		return nil, err
 	}
 	if !slices.Contains(names, SignatureFile) {
-		return nil, bad("%s is missing: nobody signed these pages, and whoever has the folder could have changed them", SignatureFile).
+		return nil, bad("%s is missing: these pages are unsigned, and every holder of the folder could have changed them", SignatureFile).
 			WithHint("its receipts can be verified one by one, with verify.html")
 	}
 	signature, err := read(SignatureFile)
@@ -169,7 +169,7 @@ func (m *Manifest) checkSignature(data, signature []byte, p ledger.Policy) error
 		}
 	}
 	return bad("%s is signed by %s, which is not a trusted key of the ledger %q", ManifestFile, key, m.Origin).
-		WithHint("give the ledger's key with --key, from somebody you trust")
+		WithHint("give the ledger's key with --key, from a person you trust")
 }
 
 func (m *Manifest) checkCheckpoint(p ledger.Policy) (*ledger.Checkpoint, error) {

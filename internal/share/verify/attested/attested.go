@@ -1,6 +1,6 @@
 // Package attested verifies an attestation together with the bytes behind it: the
 // credential, or the body that its runner signed, and the dataset, code, harness and
-// model that somebody has. The stranger's verifier does without it.
+// model that the verifier has. The stranger's verifier does without it.
 package attested
 
 import (
@@ -73,7 +73,7 @@ func (a *Answer) body(b *attest.Body, id digest.ID, content claim.Content) error
 	return err
 }
 
-// kind says who saw the run. Whoever signs a body alone may have seen nothing.
+// kind says who saw the run. The signer of a body alone may have seen nothing.
 func (a *Answer) kind() string {
 	switch {
 	case a.Issuer == "":

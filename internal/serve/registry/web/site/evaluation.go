@@ -234,7 +234,7 @@ func (s *Site) credential(ctx context.Context, c *evidence.RegistryCredential) (
 		if m.Status != nil {
 			out.StatusList = m.Status.List
 		}
-	case refusal.Of(err).Name != refusal.UnknownName: // somebody else issued it
+	case refusal.Of(err).Name != refusal.UnknownName: // another issuer's
 		return nil, err
 	}
 	data, err := s.source.Blob(ctx, c.Blob)

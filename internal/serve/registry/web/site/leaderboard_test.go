@@ -99,7 +99,7 @@ func TestSameCasesArePaired(t *testing.T) {
 		{"smaller is better", "2; 1", true, []*standing{pairedRow("a", better), pairedRow("a", worse)}},
 		{"other cases", "1 to 2; 1 to 2", false, []*standing{pairedRow("a", better), pairedRow("b", worse)}},
 		{"one of them less", "1 to 2; 1 to 2", false, []*standing{pairedRow("a", better), pairedRow("a", worse[1:])}},
-		{"what is no outcome", "1 to 2; 1 to 2", false, []*standing{pairedRow("a", better), pairedRow("a", worse[:199]+"2")}},
+		{"what is not an outcome", "1 to 2; 1 to 2", false, []*standing{pairedRow("a", better), pairedRow("a", worse[:199]+"2")}},
 		{"26 and 14 alone", "1 to 2; 1 to 2", false, []*standing{pairedRow("a", better), pairedRow("a", strings.Repeat("0", 26)+strings.Repeat("1", 150)+strings.Repeat("0", 24))}},
 	} {
 		if got := ranks(tt.lower, tt.rows...); got != tt.want {
