@@ -238,7 +238,7 @@ func TestClientAgainstHostileWitness(t *testing.T) {
 		{"malformed, it says", hostile(400, "", ""), refusal.WitnessFailed, ""},
 		{"broken", hostile(500, "", "\x1b[31m"), refusal.WitnessFailed, ""},
 		{"away", hostile(503, "", ""), refusal.WitnessFailed, ""},
-		{"a status nobody knows", hostile(799, "", ""), refusal.WitnessFailed, ""},
+		{"an unknown status", hostile(799, "", ""), refusal.WitnessFailed, ""},
 		{"a bad proof from nothing", hostile(422, "", ""), refusal.WitnessFailed, ""},
 
 		{"a conflict without size", hostile(409, "text/plain", "5\n"), refusal.WitnessFailed, `expected "text/x.tlog.size"`},

@@ -46,8 +46,8 @@ type forgery struct {
 	index int64 // the entry at which it shows
 }
 
-// TestForgeriesAreRefused changes the ledger as somebody could who can write
-// to the disk and computes all checks again.
+// TestForgeriesAreRefused changes the ledger as a forger could who can write to
+// the disk and computes all checks again.
 func TestForgeriesAreRefused(t *testing.T) {
 	for _, tt := range forgeries(t) {
 		t.Run(tt.name, func(t *testing.T) {
@@ -177,9 +177,9 @@ func forgeries(t *testing.T) []forgery {
 	}
 }
 
-// TestBytesWithoutASealAreNotPartOfTheLedger appends what anybody could: lines
-// with the right checks and no seal. They are reported as torn, counted
-// nowhere and shown to nobody.
+// TestBytesWithoutASealAreNotPartOfTheLedger appends what any user of the disk
+// could: lines with the right checks and no seal. They are reported as torn,
+// not counted and not shown.
 func TestBytesWithoutASealAreNotPartOfTheLedger(t *testing.T) {
 	l := honest(t)
 	whole := render(l)
@@ -205,7 +205,7 @@ func TestBytesWithoutASealAreNotPartOfTheLedger(t *testing.T) {
 	refusedAt(t, err, refusal.ChainTamperDetected, 10)
 }
 
-// TestBytesWithoutASealAreBounded: anybody can compute the checks of lines
+// TestBytesWithoutASealAreBounded: a forger can compute the checks of lines
 // without end, and no verifier may hold them all. Neither are so many taken for
 // what a crash left, nor is a seal far behind looked for.
 func TestBytesWithoutASealAreBounded(t *testing.T) {
@@ -306,11 +306,8 @@ func TestCutTailIsCaughtOnlyFromOutside(t *testing.T) {
 	mustVerify(t, one(render(l)), o)
 }
 
-// TestASealStrippedChangesNothing: a seal in the middle repeats what the next
-// one says. Without it the entries, head and root are the same; without the
-// last one its batch is not part of the ledger.
 // TestExpectationsAreCompared: a tree head from elsewhere must agree in every
-// part, whoever vouches for it.
+// part, regardless of its signer.
 func TestExpectationsAreCompared(t *testing.T) {
 	data := render(honest(t))
 	v := mustVerify(t, one(data), trust(t))
@@ -389,7 +386,7 @@ func TestVerifyNeedsTheTrustRoot(t *testing.T) {
 	refusedAt(t, err, refusal.SignersChainBroken, 0)
 	v := mustVerify(t, one(data), Options{UnsafeAnyRoot: true})
 	if v.RootPinned {
-		t.Error("a ledger that nobody vouches for claims a pinned root")
+		t.Error("a ledger without a trust root claims a pinned root")
 	}
 }
 

@@ -245,7 +245,7 @@ func VerifyReceipt(data, entry []byte, p Policy) (*Proved, error) {
 	}
 	if err := checkOpening(pos, checkpoint.Origin, body); err != nil {
 		return nil, refusal.Newf(refusal.EntryInvalid, "receipt of entry %d: %w", r.Index, err).
-			WithHint("no ledger that verifies has such an entry; do not trust whoever signed it")
+			WithHint("no ledger that verifies has such an entry; do not trust its signer")
 	}
 	return &Proved{Checkpoint: checkpoint, Position: pos, Raw: r.Entry, Entry: e, Body: body}, nil
 }

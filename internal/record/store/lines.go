@@ -18,9 +18,9 @@ type Lines struct{ log Log }
 
 // OpenLines opens a file of lines, which is made if it is not there, and shows
 // each of them, without its newline, to visit, which must not keep the slice. A
-// last line without its newline, or with a zero byte in it, is what a crash left
-// of a line that nobody was promised: it is cut off. No line may be longer than
-// most bytes.
+// last line without its newline, or with a zero byte in it, is what a crash
+// left of a line that was never acknowledged: it is cut off. No line may be
+// longer than most bytes.
 func OpenLines(fsys FS, name string, most int, visit func(at int64, line []byte) error) (*Lines, error) {
 	if err := MakeDir(fsys, filepath.Dir(name), 0o700); err != nil {
 		return nil, err

@@ -287,7 +287,7 @@ func TestMapOfAnythingTakesAnyValue(t *testing.T) {
 
 // TestAMegabyteOfMarksIsRefusedAtOnce: the first reader alone takes a minute
 // and more for each of these, and a pull request can bring them (trials S8).
-// Whoever takes the second reader away sees this test time out.
+// Without the second reader this test times out.
 func TestAMegabyteOfMarksIsRefusedAtOnce(t *testing.T) {
 	for _, unit := range []string{"&a ", "& ", "*", "*a ", "!a ", "! ", "!", "%", "%a ", "@", "`", "<", "<< ", "a: &", " *", "? ", "&a *a "} {
 		for _, start := range []string{"", "a: ", "- "} {
