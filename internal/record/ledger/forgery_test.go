@@ -100,7 +100,7 @@ func forgeries(t *testing.T) []forgery {
 			l = append(l, noteItem(60))
 			return append(l, sealItem(t, l, stranger))
 		}, refusal.SealInvalid, 6},
-		{"sealed by a curator who is no operator", func(l []item) []item {
+		{"sealed by a curator who is not an operator", func(l []item) []item {
 			l = append(l, noteItem(10))
 			return append(l, sealItem(t, l, alice))
 		}, refusal.SealInvalid, 10},
@@ -234,7 +234,7 @@ func TestBytesWithoutASealAreBounded(t *testing.T) {
 }
 
 // TestALostSectorIsATornTail: a power cut may keep the seal of the batch that
-// was being written and lose any sector before it. That is no tampering; the
+// was being written and lose any sector before it. That is not tampering; the
 // same zeros anywhere else are.
 func TestALostSectorIsATornTail(t *testing.T) {
 	l := honest(t)
@@ -298,7 +298,7 @@ func TestCutTailIsCaughtOnlyFromOutside(t *testing.T) {
 		t.Errorf("the fork does not show both sides: %+v", p.Fork)
 	}
 
-	// The right root with a wrong chain head is no agreement either.
+	// The right root with a wrong chain head does not agree either.
 	o.Expect[0].Head = digest.IDOf(nil)
 	_, err = Verify(one(render(l)), o)
 	refusedAt(t, err, refusal.HistoryForked, 9)

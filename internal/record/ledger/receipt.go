@@ -118,7 +118,7 @@ func (r *Receipt) parseExtra(extra []byte) error {
 		return nil
 	}
 	entry, ok := bytes.CutPrefix(between, []byte(extraEntry))
-	if !ok || canon.Validate(entry) != nil { // which is no single value if more members stand behind it
+	if !ok || canon.Validate(entry) != nil { // which is not a single value if more members stand behind it
 		return errors.New("expected content, entry and prev, and no other member")
 	}
 	r.Entry = entry

@@ -247,7 +247,8 @@ func (w *walk) read(r io.Reader, s Segment) error {
 		for i := range b.lines {
 			l := &b.lines[i]
 			err := w.line(l)
-			// A newer program's entry is whole; it is no damage to be set aside.
+			// A newer program's entry is whole; it is not damage to be set
+			// aside.
 			if p, wrong := err.(*Problem); wrong && w.last && p.Name != refusal.NewerFormat {
 				return w.tear(p, b, i, lines)
 			}
@@ -491,8 +492,8 @@ func ExtendSigners(before *seal.Signers, change *evidence.SignersChanged, at evi
 	return next, nil
 }
 
-// vanished reports a ledger without a seal of which more is known: it is no new
-// one, everything was taken out of it.
+// vanished reports a ledger without a seal of which more is known: it is not a
+// new one, everything was taken out of it.
 func (w *walk) vanished() error {
 	if len(w.opt.Expect) == 0 {
 		return nil

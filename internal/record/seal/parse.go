@@ -94,7 +94,7 @@ func checkWorker(e Entry) error {
 	return nil
 }
 
-// lineError adds file and line to a problem. A problem that is no refusal of
+// lineError adds file and line to a problem. A problem that is not a refusal of
 // its own is a malformed line.
 func lineError(name string, line int, err error) error {
 	place := fmt.Errorf("%s line %d: %w", name, line, err)

@@ -102,8 +102,8 @@ func (l *Ledger) submit(p *Pending) *Pending {
 	return p
 }
 
-// check refuses what would make the ledger unreadable. It is no substitute for
-// canonical bytes, which the caller promises.
+// check refuses what would make the ledger unreadable. It is not a substitute
+// for canonical bytes, which the caller promises.
 func (p *Pending) check() error {
 	switch n := len(p.body); {
 	case n > evidence.MaxEntryBytes-1024:

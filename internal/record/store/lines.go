@@ -86,8 +86,8 @@ func readLines(f File, name string, most int, visit func(at int64, line []byte) 
 	}
 }
 
-// settleLines cuts off what is no line, and puts the rest on disk: what was read
-// is built upon from now on. See [OpenLog] about writing it again.
+// settleLines cuts off what is not a line, and puts the rest on disk: what was
+// read is built upon from now on. See [OpenLog] about writing it again.
 func settleLines(fsys FS, f File, name string, last, good int64) error {
 	err := f.Truncate(good)
 	if err == nil {

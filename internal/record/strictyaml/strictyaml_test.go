@@ -137,7 +137,7 @@ func TestCallersSetTheBounds(t *testing.T) {
 		{"depth", Rules{MaxDepth: 2}, "a: [b]", "a: [[b]]", "x:1:6: nested deeper than 2 levels"},
 		{"lists in a line", Rules{MaxInline: 3}, "- - - b", "- - - - b", "x:1:8: more than 3 lists begin in one line"},
 		{"lists in a line, with tabs", Rules{MaxInline: 3}, "# -\t-\t-\t\na: b", "# -\t-\t-\t-\t\na: b", "x:1:10: more than 3 lists begin in one line"},
-		{"marks without blanks are no lists", Rules{MaxInline: 3}, "a: '-------- -- -- -- -- '", "a: '-------- - - - '", "lists begin in one line"},
+		{"marks without blanks are not lists", Rules{MaxInline: 3}, "a: '-------- -- -- -- -- '", "a: '-------- - - - '", "lists begin in one line"},
 		{"marks in a row", Rules{MaxMarks: 3}, "a: '---'", "a: '----'", "x:1:8: more than 3 marks such as - ? : < stand in a row"},
 		{"text that begins with a digit", Rules{PlainDigits: true}, "a: 3 files", "a: 2026-05-12T14:00:00Z", "x:1:4: found \"2026-05-12T14:00:00Z\" without quotes"},
 		{"text that begins with a digit, else", Rules{}, "a: \"3 files\"", "a: 3 files", "x:1:4: found \"3 files\" without quotes"},
