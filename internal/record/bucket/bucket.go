@@ -3,8 +3,8 @@
 //
 // The conditional creation ("If-None-Match: *" in S3) is the one thing on which
 // a ledger's safety rests. [CreateSame] does it so that the answer is never a
-// guess: after a timeout the object is read back, and it is known to be ours, to
-// be somebody else's, or not to be known.
+// guess: after a timeout the object is read back, and it is known to be ours or
+// another writer's, or the answer says that it is unknown.
 //
 // Package bucket/s3 has the driver; only the program tally-fleet links it.
 package bucket
@@ -74,8 +74,8 @@ func CreateSame(ctx context.Context, b Bucket, name string, data []byte) error {
 		if last = b.Create(ctx, name, data); last == nil {
 			return nil
 		}
-		// Whoever says that the name is taken may speak of this very request, sent
-		// again after its answer was lost.
+		// A server that says that the name is taken may speak of this very
+		// request, sent again after its answer was lost.
 		found, err := b.Get(ctx, name, int64(len(data)))
 		switch {
 		case err == nil && bytes.Equal(found, data):

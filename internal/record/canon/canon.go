@@ -322,7 +322,7 @@ func cause(e *json.SemanticError) error {
 
 type textUnmarshaler interface{ UnmarshalText([]byte) error }
 
-// jsonWord says in JSON's words what decodes into a type: whoever reads the
+// jsonWord says in JSON's words what decodes into a type: the reader of the
 // message wrote JSON, not Go.
 func jsonWord(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {

@@ -46,8 +46,8 @@ func (s *scanner) number() error {
 	if err != nil {
 		return s.refuse(start, excerpt(spelled), "a number that a double can hold, at most 1.7976931348623157e+308 in magnitude")
 	}
-	// Doubles from 2^53 up to 1e21 are canonically spelled as integers, so
-	// whoever writes 1e20 writes an integer beyond the limit.
+	// Doubles from 2^53 up to 1e21 are canonically spelled as integers, so a
+	// writer of 1e20 writes an integer beyond the limit.
 	if abs := math.Abs(f); abs > maxInteger && abs < 1e21 {
 		return s.refuseInteger(start, spelled)
 	}

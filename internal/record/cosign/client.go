@@ -57,7 +57,7 @@ func NewClient(prefix, vkey string, o ClientOptions) (*Client, error) {
 	transport.MaxResponseHeaderBytes = 16 << 10
 	c := &Client{url: u + Path, verifier: verifier, timeout: o.Timeout, http: &http.Client{
 		Transport: transport,
-		// A witness is who was named. Following would let it, or somebody in
+		// A witness is who was named. Following would let it, or an attacker in
 		// between, send us to an address inside our own network.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -215,7 +215,7 @@ func (c *Client) conflict(r *reply, signed signedHead, old int64) (int64, error)
 		// third reason, and no body for this one.
 		return 0, refusal.Newf(refusal.HistoryForked, "cosigned %s at size %d with another root than that of this ledger at size %d, %s",
 			signed.Origin, old, signed.Size, signed.Root).
-			WithHint("somebody rewrote this ledger after the witness saw it, or runs a second one under the same origin and key; keep both and compare them")
+			WithHint("this ledger was rewritten after the witness saw it, or a second one runs under the same origin and key; keep both and compare them")
 	case err != nil:
 		return 0, c.failed("answers 409 Conflict without the size it knows: %w", err)
 	case size > signed.Size:
@@ -252,7 +252,7 @@ func (c *Client) accept(r *reply, signed signedHead) ([]byte, error) {
 		// fails only if the witness saw another tree at that size.
 		return nil, refusal.Newf(refusal.HistoryForked, "the %d entries of %s that it cosigned are not the beginning of this ledger of size %d",
 			r.asked, signed.Origin, signed.Size).
-			WithHint("somebody rewrote this ledger after the witness saw it, or runs a second one under the same origin and key; keep both and compare them")
+			WithHint("this ledger was rewritten after the witness saw it, or a second one runs under the same origin and key; keep both and compare them")
 	case r.status == http.StatusNotFound:
 		return nil, c.failed("does not know %s (404 Not Found)", signed.Origin).
 			WithHint("check the address, and have the witness's operator add this ledger's key")

@@ -238,12 +238,12 @@ func TestClientAgainstHostileWitness(t *testing.T) {
 		{"malformed, it says", hostile(400, "", ""), refusal.WitnessFailed, ""},
 		{"broken", hostile(500, "", "\x1b[31m"), refusal.WitnessFailed, ""},
 		{"away", hostile(503, "", ""), refusal.WitnessFailed, ""},
-		{"a status nobody knows", hostile(799, "", ""), refusal.WitnessFailed, ""},
+		{"an unknown status", hostile(799, "", ""), refusal.WitnessFailed, ""},
 		{"a bad proof from nothing", hostile(422, "", ""), refusal.WitnessFailed, ""},
 
 		{"a conflict without size", hostile(409, "text/plain", "5\n"), refusal.WitnessFailed, `expected "text/x.tlog.size"`},
 		{"a conflict with two sizes", hostile(409, sizeType, "5\n6\n"), refusal.WitnessFailed, "after the size"},
-		{"a conflict with a size that is none", hostile(409, sizeType, "05\n"), refusal.WitnessFailed, ""},
+		{"a conflict with an invalid size", hostile(409, sizeType, "05\n"), refusal.WitnessFailed, ""},
 		{"a conflict with the size that was sent", hostile(409, sizeType, "0\n"), refusal.WitnessFailed, "yet knows"},
 		{"a conflict that never ends", hostile(409, sizeType, "5\n"), refusal.WitnessFailed, "yet knows"},
 		{"a conflict that always changes", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -32,8 +32,9 @@ type Conflict struct {
 	Known, Offered ledger.TreeHead
 	// Proven is set when both have one size and two roots: only the holder of
 	// the log's key can make that. Otherwise the proof that came with the
-	// offered checkpoint does not verify, and that may be the fault of whoever
-	// sent it: checkpoints are public, anybody can send one with a wrong proof.
+	// offered checkpoint does not verify, and that may be the fault of the
+	// sender: checkpoints are public, so a stranger can send one with a wrong
+	// proof.
 	Proven bool
 	Path   string // where both are kept; "" if they could not be
 }
@@ -57,7 +58,7 @@ func (c Conflict) Err() error {
 	}
 	return refusal.Newf(refusal.HistoryForked, "%s at size %d is signed by the log, and its proof does not show that it extends the size %d that was cosigned",
 		c.Offered.Origin, c.Offered.Size, c.Known.Size).
-		WithHint("the log may be showing another history, or somebody sent its checkpoint with a wrong proof; both are in %s, nothing was cosigned", c.where())
+		WithHint("the log may be showing another history, or a client sent its checkpoint with a wrong proof; both are in %s, nothing was cosigned", c.where())
 }
 
 // String is the block that a person must not overlook, or one line when
@@ -71,7 +72,7 @@ func (c Conflict) String() string {
 The log %s signed two histories.
     cosigned:  size %d, root %s
     offered:   size %d, root %s
-Whoever holds the log's key rewrote entries after this witness had seen them.
+The holder of the log's key rewrote entries after this witness had seen them.
 The second was not cosigned. Both signed checkpoints were saved to
 %s
 `, c.Offered.Origin, c.Known.Size, c.Known.Root, c.Offered.Size, c.Offered.Root, c.where())

@@ -9,7 +9,7 @@
 //
 // A [Client] believes nothing of what a witness answers until the cosignature
 // verifies over the checkpoint that was sent. The sizes in a witness's refusal
-// are signed by nobody: over plain HTTP somebody in between can raise a false
+// are not signed: over plain HTTP an attacker in between can raise a false
 // alarm with them, or keep a cosignature from arriving, and no more than that.
 package cosign
 

@@ -28,7 +28,7 @@ func (s *Server) Serve(ctx context.Context, addr string, ready func(url string) 
 	}
 	server := &http.Server{
 		Handler: s,
-		// A request is one small body; whoever takes longer is holding a
+		// A request is one small body; a client that takes longer is holding a
 		// connection, not sending a checkpoint.
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
@@ -36,8 +36,8 @@ func (s *Server) Serve(ctx context.Context, addr string, ready func(url string) 
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    16 << 10,
 	}
-	// Connections wait in the listener's queue until Serve begins, so whoever
-	// is told now can connect.
+	// Connections wait in the listener's queue until Serve begins, so a client
+	// that is told now can connect.
 	if err := ready("http://" + listener.Addr().String()); err != nil {
 		listener.Close()
 		return err

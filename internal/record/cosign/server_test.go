@@ -492,7 +492,7 @@ func TestSeveralLogsAndKeys(t *testing.T) {
 	mustPost(t, s, 200, a.request(0, 5))
 	mustPost(t, s, 200, b.request(0, 2))
 	mustPost(t, s, 200, second.request(5, 7))
-	// The key of one log is no key of another.
+	// The key of one log is not the key of another.
 	crossed := honestLog(t, 9)
 	crossed.key = b.key
 	mustPost(t, s, 403, crossed.request(7, 9))
@@ -545,7 +545,7 @@ func TestForksAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	if known.Size != offered.Size || known.Root == offered.Root {
-		t.Errorf("kept %v and %v, which is no fork", known, offered)
+		t.Errorf("kept %v and %v, which is not a fork", known, offered)
 	}
 }
 

@@ -117,7 +117,7 @@ func (l *watched) cosign(fsys store.FS, signed signedHead, now time.Time) (signa
 	if string(file) == string(l.note) {
 		return line, nil // the same tree in the same second
 	}
-	// Crash before this returns: nobody has the cosignature. After: the file
+	// Crash before this returns: no client has the cosignature. After: the file
 	// has it, and a client that asks again is told the new size.
 	if err := store.WriteFile(fsys, l.path, file, 0o600); err != nil {
 		l.stamp = before

@@ -33,10 +33,10 @@ func WatchFile(stateDir, source, origin string) string {
 	return filepath.Join(stateDir, "watch", hex.EncodeToString(sum[:16])+".json")
 }
 
-// A Watch follows the anchors that somebody publishes, in a folder or under a URL,
-// and remembers what it saw. It needs no workspace and trusts only the keys that
-// it is given: it is what anybody may run who wants to know whether a ledger is
-// rewritten behind his back.
+// A Watch follows the anchors that an operator publishes, in a folder or under
+// a URL, and remembers what it saw. It needs no workspace and trusts only the
+// keys that it is given: a reader runs it to know whether a ledger is rewritten
+// behind their back.
 type Watch struct {
 	Source string        // a folder of anchors, a workspace, or an http or https URL
 	Policy ledger.Policy // keys of the ledger, and witnesses
@@ -101,7 +101,7 @@ func (w *Watch) Once(ctx context.Context) (*Seen, error) {
 	}
 	if len(anchors) == 0 && state.Size > 0 {
 		return nil, refusal.Newf(refusal.HistoryRolledBack, "ROLLBACK: %d entries were anchored until %s; %s has no anchor of that day or later now", state.Size, state.Date, w.Source).
-			WithHint("whoever takes anchors away has something to hide")
+			WithHint("a published anchor must stay; ask the operator why it was removed, and keep your own copy")
 	}
 	if len(anchors) == 0 {
 		return nil, refusal.Newf(refusal.MissingAnchor, "%s has no anchor", w.Source).WithHint("name the folder or the URL that holds <date>.json files, such as audit/anchors")
@@ -193,7 +193,7 @@ func (s *watchState) goesOn(anchors []*ledger.VerifiedAnchor, newest *ledger.Ver
 	}
 	for date := range s.Days {
 		if date >= anchors[0].Date && !slices.ContainsFunc(anchors, func(a *ledger.VerifiedAnchor) bool { return a.Date == date }) {
-			return refusal.Newf(refusal.HistoryRolledBack, "ROLLBACK: the anchor of %s was published and is gone", date).WithHint("whoever takes anchors away has something to hide")
+			return refusal.Newf(refusal.HistoryRolledBack, "ROLLBACK: the anchor of %s was published and is gone", date).WithHint("a published anchor must stay; ask the operator why it was removed, and keep your own copy")
 		}
 	}
 	return nil

@@ -17,7 +17,8 @@ import (
 	"tallystick/internal/record/seal"
 )
 
-// A publisher writes anchors of chains into a folder, as somebody's nightly job.
+// A publisher writes anchors of chains into a folder, as an operator's nightly
+// job does.
 type publisher struct {
 	*testing.T
 	dir string
@@ -85,8 +86,8 @@ func (p *publisher) write(name string, data []byte) {
 	}
 }
 
-// TestWatchAlarms: somebody who only sees what is published notices each lie, in a
-// folder and over HTTP, with tiles and without.
+// TestWatchAlarms: a reader who only sees what is published notices each lie,
+// in a folder and over HTTP, with tiles and without.
 func TestWatchAlarms(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -104,7 +105,7 @@ func TestWatchAlarms(t *testing.T) {
 		{"the anchor taken away", "2026-05-12", func(p *publisher) { os.Remove(filepath.Join(p.dir, "2026-05-12.json")); p.publish("2026-05-11", "a") }, refusal.HistoryRolledBack},
 		{"no anchor for two days", "2026-05-14", func(*publisher) {}, refusal.MissingAnchor},
 		{"a day left out", "2026-05-14", func(p *publisher) { p.publish("2026-05-14", "a", "b", "c") }, refusal.MissingAnchor},
-		{"signed by somebody else", "2026-05-13", func(p *publisher) { p.key = testKey(p, 9); p.publish("2026-05-13", "a", "b", "c") }, refusal.AnchorSignatureInvalid},
+		{"signed by another key", "2026-05-13", func(p *publisher) { p.key = testKey(p, 9); p.publish("2026-05-13", "a", "b", "c") }, refusal.AnchorSignatureInvalid},
 	} {
 		for _, over := range []string{"folder", "http"} {
 			t.Run(tt.name+", "+over, func(t *testing.T) {

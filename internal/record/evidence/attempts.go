@@ -66,13 +66,14 @@ type Plan struct {
 	// the tools that cases of the class offer besides its own. Absent, it is what
 	// the registration says by itself.
 	Policy *digest.ID `json:"policy,omitempty"`
-	// SubmitIntent says that the attempt is meant to be submitted: whoever looks
-	// at the result first and then decides has not said so before. Recording is
-	// what is noted of the texts while they pass; absent is nothing.
+	// SubmitIntent says that the attempt is meant to be submitted: an operator
+	// who looks at the result first and then decides has not said so before.
+	// Recording is what is noted of the texts while they pass; absent is
+	// nothing.
 	SubmitIntent bool          `json:"submit_intent,omitempty"`
 	Recording    RecordingKind `json:"recording,omitempty"`
 	// SecondView says who is asked about answers that an official scorer did not
-	// take; absent is nobody.
+	// take; absent means that no second view is asked for.
 	SecondView SecondViewer `json:"second_view,omitempty"`
 	// Sources names, in the evidence, the list of the programs that decide the
 	// score. An attempt that is recorded for a submission has it.
@@ -99,7 +100,7 @@ const (
 )
 
 // A PlannedMount is a folder of the machine as the agent finds it. Without a
-// digest nobody knows what was in it, and the attempt never counts for promotion.
+// digest its contents are unknown, and the attempt never counts for promotion.
 type PlannedMount struct {
 	Digest *digest.Content `json:"digest,omitempty"`
 	// Held says how it is known that what was digested is what was shown.
@@ -152,7 +153,7 @@ func (p *Plan) OnHost() bool {
 	return p.AgentRoot != nil && p.AgentRoot.Kind == HostRoot || p.TestRoot != nil && p.TestRoot.Kind == HostRoot
 }
 
-// Undigested lists the mounts of which nobody knows what was in them.
+// Undigested lists the mounts whose contents are unknown.
 func (p *Plan) Undigested() []string {
 	var out []string
 	for _, m := range p.Mounts {
@@ -347,8 +348,8 @@ type AttemptFinished struct {
 // Kind is attempt.finished.
 func (*AttemptFinished) Kind() Kind { return AttemptFinishedKind }
 
-// AttemptReproduced says that an attempt was run again from its evidence by
-// somebody else, and whether the two agree.
+// AttemptReproduced says that an attempt was run again from its evidence by a
+// second runner, and whether the two agree.
 type AttemptReproduced struct {
 	Attempt    string    `json:"attempt"`
 	Original   string    `json:"original"`
@@ -495,7 +496,7 @@ const (
 // Kind is promotion.recommendation.emitted.
 func (*Recommendation) Kind() Kind { return RecommendationKind }
 
-// ApplyBlocked records that somebody asked a program to change a tier.
+// ApplyBlocked records that a program was asked to change a tier.
 type ApplyBlocked struct {
 	Class string `json:"class"`
 	Tier  string `json:"tier"`

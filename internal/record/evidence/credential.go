@@ -3,8 +3,8 @@ package evidence
 import "tallystick/internal/record/digest"
 
 // CredentialIssued records that a credential was signed, before it leaves. A
-// receipt of it shows that the credential is no younger, also after its key was
-// retired.
+// receipt of it shows that the credential is not younger, also after its key
+// was retired.
 type CredentialIssued struct {
 	Agent   string `json:"agent,omitempty"`   // who asked a registry for it, and may have it revoked
 	Attempt string `json:"attempt,omitempty"` // of ours, if it is about one

@@ -21,8 +21,8 @@ type Endpoint struct {
 	Port   int    `json:"port"`           // written out also if it is the usual one
 	Path   string `json:"path,omitempty"` // of the base URL, without a slash at the end
 
-	// Local says that the host, or the address that the connection reached, is not of
-	// the internet: whoever runs the machine may be the one who answered.
+	// Local says that the host, or the address that the connection reached, is
+	// not of the internet: the machine's own operator may have answered.
 	Local bool `json:"local,omitempty"`
 	// Address is the one that the connection reached; that of the proxy if there is
 	// one. It is left out where endpoints are summed up.
@@ -53,7 +53,7 @@ type EndpointUse struct {
 }
 
 // EndpointAt is the place that a base URL names, in the one spelling: what is known
-// of an endpoint before anybody has connected to it.
+// of an endpoint before the first connection to it.
 func EndpointAt(base string) (Endpoint, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Opaque != "" {

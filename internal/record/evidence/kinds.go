@@ -137,7 +137,8 @@ func NewBody(k Kind) Body {
 func (k Kind) Known() bool { return rows[k].empty != nil }
 
 // InHistory reports whether records of the kind say something about attempts,
-// their people or the ledger's own past, which whoever counts scores must know.
+// their people or the ledger's own past, which a reader who counts scores must
+// know.
 func (k Kind) InHistory() bool { return rows[k].history }
 
 // ParseBody reads a record of the given kind as a person or a program spells

@@ -6,8 +6,8 @@ import (
 )
 
 // OperatorHash is what records carry in place of an operator's name. The salt
-// keeps strangers from finding the name by trying names; whoever is told the
-// salt can check it.
+// keeps strangers from finding the name by trying names; a reader who is told
+// the salt can check it.
 func OperatorHash(identity, key, salt string) (digest.ID, error) {
 	data, err := canon.Marshal(struct {
 		Identity string `json:"identity"`

@@ -11,8 +11,9 @@ type Paid struct {
 	Journal      digest.ID `json:"journal"` // head of the journal when this was counted
 	// Refused are calls that got an error status, which providers do not bill.
 	Refused int `json:"refused_calls,omitempty"`
-	// Unknown are calls that were sent, and nobody knows whether they were
-	// billed, or how much: UnknownMicroUSD is the most that they can have cost.
+	// Unknown are calls that were sent and of which the runner does not know
+	// whether they were billed, or how much: UnknownMicroUSD is the most that
+	// they can have cost.
 	Unknown         int   `json:"unknown_calls,omitempty"`
 	UnknownMicroUSD int64 `json:"unknown_ceiling_microdollars,omitempty"`
 }

@@ -8,8 +8,8 @@ import (
 	"tallystick/internal/record/digest"
 )
 
-// A Selection says which cases of a bench an attempt is about, as somebody asked
-// for it. The list of cases in the plan is what was selected.
+// A Selection says which cases of a bench an attempt is about, as the operator
+// asked for them. The list of cases in the plan is what was selected.
 type Selection struct {
 	// Cases are patterns of case ids, of which any must match; one that begins
 	// with "!" must not match. Tags are the same of tags.

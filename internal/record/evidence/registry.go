@@ -12,10 +12,10 @@ import "tallystick/internal/record/digest"
 type RegistryConfigured struct {
 	DeadlineHours int    `json:"deadline_hours"`
 	DID           string `json:"did"` // of the issuer of credentials
-	// DrawRule says which root judges are drawn from where no witness is waited for.
-	// Without it, any that was sealed between the proposal and the draw; 2 is the root
-	// of the fewest entries, from the proposal's own on, under which somebody is
-	// eligible. It never becomes less.
+	// DrawRule says which root judges are drawn from where no witness is waited
+	// for. Without it, any that was sealed between the proposal and the draw; 2
+	// is the root of the fewest entries, from the proposal's own on, under
+	// which a judge is eligible. It never becomes less.
 	DrawRule  int    `json:"draw_rule,omitempty"`
 	Judges    int    `json:"judges"`
 	PublicURL string `json:"public_url,omitempty"`
@@ -31,7 +31,8 @@ func (*RegistryConfigured) Kind() Kind { return RegistryConfiguredKind }
 // FirstRootRule is the draw rule by which everybody can tell the root of a draw.
 const FirstRootRule = 2
 
-// RegistryAgent records that somebody registered. The API key itself is nowhere.
+// RegistryAgent records that an agent registered. The API key itself is
+// nowhere.
 type RegistryAgent struct {
 	Agent     string           `json:"agent"`
 	KeyHash   digest.ID        `json:"key_hash"` // of the API key
@@ -115,8 +116,8 @@ type RegistryProposed struct {
 type RegistryCredential struct {
 	Blob   digest.Content `json:"blob"`
 	Digest digest.ID      `json:"digest"`
-	// Status says what was known of the revocation of a credential that somebody
-	// brought along, when it was proposed: one of RegistryStatuses.
+	// Status says what was known of the revocation of a credential that the
+	// proposer attached, when it was proposed: one of RegistryStatuses.
 	Status string `json:"status,omitempty"`
 }
 
@@ -131,8 +132,8 @@ var RegistryThings = []string{"artifact", "model", "eval-harness", "dataset", "e
 // Kind is registry.proposed.
 func (*RegistryProposed) Kind() Kind { return RegistryProposedKind }
 
-// RegistryDrawn records who judges a content. Anybody can draw again: see
-// docs/formats/registry.md.
+// RegistryDrawn records who judges a content. Every reader can repeat the draw:
+// see docs/formats/registry.md.
 type RegistryDrawn struct {
 	// Checkpoint is the cosigned checkpoint of a draw that waited for witnesses.
 	Checkpoint *digest.Content `json:"checkpoint,omitempty"`
@@ -179,7 +180,7 @@ type RegistryDecided struct {
 }
 
 // RegistryVotes are the votes of the judges who were drawn; all zero means that
-// nobody was.
+// no judge was drawn.
 type RegistryVotes struct {
 	Abstained int `json:"abstained"`
 	Against   int `json:"against"`

@@ -95,8 +95,8 @@ func mayBeBanned(name string) bool {
 	return false
 }
 
-// splitWords splits at everything that is no letter, where lower case turns to
-// upper case (selfReported), and before the last capital of several that a
+// splitWords splits at everything that is not a letter, where lower case turns
+// to upper case (selfReported), and before the last capital of several that a
 // small letter follows (LLMGrade).
 func splitWords(name string) []string {
 	runes := []rune(name)

@@ -28,7 +28,7 @@ func (s *StopEarly) Test() sequential.Test {
 }
 
 // Place is what cases are ordered by, smallest first. People signed the seed before
-// the run, so nobody chooses an order that suits him.
+// the run, so the operator cannot choose an order that suits a result.
 func (s *StopEarly) Place(caseID string) digest.Content {
 	return digest.ContentOf(fmt.Appendf(nil, "tallystick-stop-order %d %s", s.Seed, caseID))
 }

@@ -42,7 +42,7 @@ func readTime(s string) (t time.Time, ok bool) {
 	return t, int(t.Month()) == month && t.Day() == day // or there is no such day
 }
 
-// digits reads a number; -1 if something in it is no digit.
+// digits reads a number; -1 if something in it is not a digit.
 func digits(s string) int {
 	v := 0
 	for _, c := range []byte(s) {

@@ -24,8 +24,9 @@ type WatchedText struct {
 	// the first [MaxGoldHits] of them. HitCount says how many there are.
 	HitCount int64   `json:"hit_count,omitempty"`
 	Hits     []int64 `json:"hits,omitempty"`
-	// Salted says that SHA256 is over the text with random bytes before it, which
-	// nobody kept: the text had a secret that could be guessed from the digest.
+	// Salted says that SHA256 is over the text with random bytes before it,
+	// which were not kept: the text had a secret that could be guessed from the
+	// digest.
 	Salted bool      `json:"salted,omitempty"`
 	SHA256 digest.ID `json:"sha256"`
 }

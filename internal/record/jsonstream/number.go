@@ -31,7 +31,7 @@ func (n Number) Float() (value float64, finite bool, err error) {
 	}
 	if a := math.Abs(f); a > maxInteger && a < 1e21 {
 		return 0, false, refusal.Newf(refusal.Malformed, "the number %.40s would be rounded: integers go up to 2^53-1", string(n)).
-			WithHint("whoever wrote the file should put it in a string")
+			WithHint("the author of the file should put it in a string")
 	}
 	if f == 0 && strings.ContainsAny(mantissa(string(n)), "123456789") {
 		return 0, false, refusal.Newf(refusal.Malformed, "the number %.40s would become zero", string(n))

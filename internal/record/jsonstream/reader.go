@@ -99,7 +99,7 @@ func (r *Reader) fill() bool {
 		r.pos = 0
 	}
 	if r.end == len(r.buf) {
-		return true // full: the caller has something to go on with
+		return true // full: the caller has something to work on
 	}
 	for tries := 0; tries < 100; tries++ {
 		n, err := r.src.Read(r.buf[r.end:])

@@ -33,8 +33,9 @@ type Anchor struct {
 	Head        digest.ID     `json:"head"`
 	Root        string        `json:"root"`
 	Checkpoint  string        `json:"checkpoint"` // signed note, with cosignatures
-	// People are armoured signatures of people, SSHSIG or OpenPGP, over the same
-	// message as Signature. Anybody can take them off: they only ever add.
+	// People are armoured signatures of people, SSHSIG or OpenPGP, over the
+	// same message as Signature. Every holder of the file can take them off:
+	// they only ever add.
 	People []string `json:"people,omitempty"`
 	// Signature is SSHSIG in the namespace tallystick-anchor by the operator
 	// over the canonical form without this field and without People.
@@ -92,7 +93,7 @@ func ParseAnchor(data []byte) (*Anchor, error) {
 	}
 	if a.Head.IsZero() {
 		return nil, refusal.Newf(refusal.Malformed, "anchor: head is all zeros, which no ledger with an entry has").
-			WithHint("whoever signed it named no history at all; get the anchor from git, or from somebody else's copy")
+			WithHint("its signer named no history at all; get the anchor from git, or from another person's copy")
 	}
 	if a.Date != a.PublishedAt.Date() {
 		return nil, refusal.Newf(refusal.Malformed, "anchor: date is %s and it was published on %s", a.Date, a.PublishedAt.Date())
@@ -112,7 +113,7 @@ type VerifiedAnchor struct {
 	Anchor
 	Checkpoint *Checkpoint
 	By         []seal.Signature // the people who signed it besides
-	Unread     int              // signatures of people that nobody could judge
+	Unread     int              // signatures of people that could not be judged
 }
 
 // WhoSigned says which people signed the anchor besides its operator, "" for none.
@@ -197,7 +198,7 @@ func (a *VerifiedAnchor) readPeople(message []byte, p Policy) error {
 	a.By, err = signers.VerifyQuorum(sigs, message, seal.NamespaceAnchor, a.PublishedAt.Go(), seal.Rule{People: len(sigs)})
 	if err != nil {
 		return refusal.Newf(refusal.AnchorSignatureInvalid, "anchor of %s: people: %w", a.Date, err).
-			WithHint("somebody put a signature there that does not count; restore the file from git")
+			WithHint("a signature was added that does not count; restore the file from git")
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package ledger is the arithmetic of the record that nobody can quietly
-// change: the chain, the Merkle tree over it, seals, checkpoints, proofs,
+// Package ledger is the arithmetic of the record that cannot be changed
+// unnoticed: the chain, the Merkle tree over it, seals, checkpoints, proofs,
 // receipts, anchors and tiles. It reads what it is given and writes nothing;
 // package sequencer keeps it on disk.
 //
@@ -17,8 +17,8 @@
 //
 // Entries lie in segments, one a line, in batches. Each batch ends in a seal:
 // an operator's signature over the C2SP checkpoint of the tree so far. Bytes
-// that no seal covers are not part of the ledger, so whoever can write to the
-// disk and does not hold an operator's key can add nothing.
+// that no seal covers are not part of the ledger, so a user who can write to
+// the disk and does not hold an operator's key can add nothing.
 //
 // Dropping whole batches from the end breaks nothing that this package can
 // see in the segments alone. That is caught by comparing with a checkpoint

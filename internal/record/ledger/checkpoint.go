@@ -37,8 +37,8 @@ func (t TreeHead) Text() string {
 }
 
 // ParseTreeHead reads exactly what [TreeHead.Text] writes. Checkpoints with
-// extension lines are another log's. What it returns is a claim: nobody has
-// checked a signature.
+// extension lines are another log's. What it returns is a claim: no signature
+// has been checked.
 func ParseTreeHead(text string) (TreeHead, error) {
 	lines := strings.Split(text, "\n")
 	if len(lines) != 4 || lines[3] != "" {

@@ -20,7 +20,7 @@ import (
 var example = regexp.MustCompile("<!-- (testdata/\\S+)(?: lines (\\d+)-(\\d+))? -->\n```text\n((?s:.*?))\n```\n")
 
 // TestFormatPagesShowTheRealBytes compares the examples in docs/formats with
-// the format goldens, so that whoever writes a second verifier can try it on
+// the format goldens, so that the author of a second verifier can try it on
 // what the pages show.
 func TestFormatPagesShowTheRealBytes(t *testing.T) {
 	for page, want := range map[string]int{"ledger.md": 1, "receipt.md": 1, "anchor.md": 1} {

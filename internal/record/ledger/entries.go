@@ -138,7 +138,7 @@ func (f *Finder) note(s Segment, at mark) {
 
 // readLine reads a line and says how many bytes it has with its end: a copy of all of it
 // if it is wanted, and else, until the next is read, so much of it as shows whether it is
-// a seal. A line that does not end is none.
+// a seal. A line that does not end does not count.
 func readLine(r *bufio.Reader, whole bool) (line []byte, n int64, err error) {
 	for {
 		part, err := r.ReadSlice('\n')

@@ -47,9 +47,9 @@ func (p *Problem) Refusal() *refusal.Error {
 	}
 	switch p.Name {
 	case refusal.HistoryRolledBack, refusal.HistoryForked:
-		return r.WithHint(`someone rewrote history after it was signed or published, or this is a different ledger; see "tally help forks"`)
+		return r.WithHint(`history was rewritten after it was signed or published, or this is a different ledger; see "tally help forks"`)
 	case refusal.TornTail:
-		return r.WithHint(`a crash left these bytes and nobody was promised them; "tally ledger repair" sets them aside`)
+		return r.WithHint(`a crash left these bytes, which were never acknowledged; "tally ledger repair" sets them aside`)
 	case refusal.ChainTamperDetected, refusal.SealInvalid:
 		return r.WithHint("nothing in this ledger can be trusted from that entry on; restore it from a copy whose head matches your last anchor")
 	case refusal.TileMismatch:

@@ -46,8 +46,8 @@ type forgery struct {
 	index int64 // the entry at which it shows
 }
 
-// TestForgeriesAreRefused changes the ledger as somebody could who can write
-// to the disk and computes all checks again.
+// TestForgeriesAreRefused changes the ledger as a forger could who can write to
+// the disk and computes all checks again.
 func TestForgeriesAreRefused(t *testing.T) {
 	for _, tt := range forgeries(t) {
 		t.Run(tt.name, func(t *testing.T) {
@@ -100,7 +100,7 @@ func forgeries(t *testing.T) []forgery {
 			l = append(l, noteItem(60))
 			return append(l, sealItem(t, l, stranger))
 		}, refusal.SealInvalid, 6},
-		{"sealed by a curator who is no operator", func(l []item) []item {
+		{"sealed by a curator who is not an operator", func(l []item) []item {
 			l = append(l, noteItem(10))
 			return append(l, sealItem(t, l, alice))
 		}, refusal.SealInvalid, 10},
@@ -177,9 +177,9 @@ func forgeries(t *testing.T) []forgery {
 	}
 }
 
-// TestBytesWithoutASealAreNotPartOfTheLedger appends what anybody could: lines
-// with the right checks and no seal. They are reported as torn, counted
-// nowhere and shown to nobody.
+// TestBytesWithoutASealAreNotPartOfTheLedger appends what any user of the disk
+// could: lines with the right checks and no seal. They are reported as torn,
+// not counted and not shown.
 func TestBytesWithoutASealAreNotPartOfTheLedger(t *testing.T) {
 	l := honest(t)
 	whole := render(l)
@@ -205,7 +205,7 @@ func TestBytesWithoutASealAreNotPartOfTheLedger(t *testing.T) {
 	refusedAt(t, err, refusal.ChainTamperDetected, 10)
 }
 
-// TestBytesWithoutASealAreBounded: anybody can compute the checks of lines
+// TestBytesWithoutASealAreBounded: a forger can compute the checks of lines
 // without end, and no verifier may hold them all. Neither are so many taken for
 // what a crash left, nor is a seal far behind looked for.
 func TestBytesWithoutASealAreBounded(t *testing.T) {
@@ -234,7 +234,7 @@ func TestBytesWithoutASealAreBounded(t *testing.T) {
 }
 
 // TestALostSectorIsATornTail: a power cut may keep the seal of the batch that
-// was being written and lose any sector before it. That is no tampering; the
+// was being written and lose any sector before it. That is not tampering; the
 // same zeros anywhere else are.
 func TestALostSectorIsATornTail(t *testing.T) {
 	l := honest(t)
@@ -298,7 +298,7 @@ func TestCutTailIsCaughtOnlyFromOutside(t *testing.T) {
 		t.Errorf("the fork does not show both sides: %+v", p.Fork)
 	}
 
-	// The right root with a wrong chain head is no agreement either.
+	// The right root with a wrong chain head does not agree either.
 	o.Expect[0].Head = digest.IDOf(nil)
 	_, err = Verify(one(render(l)), o)
 	refusedAt(t, err, refusal.HistoryForked, 9)
@@ -306,11 +306,8 @@ func TestCutTailIsCaughtOnlyFromOutside(t *testing.T) {
 	mustVerify(t, one(render(l)), o)
 }
 
-// TestASealStrippedChangesNothing: a seal in the middle repeats what the next
-// one says. Without it the entries, head and root are the same; without the
-// last one its batch is not part of the ledger.
 // TestExpectationsAreCompared: a tree head from elsewhere must agree in every
-// part, whoever vouches for it.
+// part, regardless of its signer.
 func TestExpectationsAreCompared(t *testing.T) {
 	data := render(honest(t))
 	v := mustVerify(t, one(data), trust(t))
@@ -389,7 +386,7 @@ func TestVerifyNeedsTheTrustRoot(t *testing.T) {
 	refusedAt(t, err, refusal.SignersChainBroken, 0)
 	v := mustVerify(t, one(data), Options{UnsafeAnyRoot: true})
 	if v.RootPinned {
-		t.Error("a ledger that nobody vouches for claims a pinned root")
+		t.Error("a ledger without a trust root claims a pinned root")
 	}
 }
 

@@ -14,11 +14,11 @@ var addGoldens = flag.Bool("add-goldens", false, "write format goldens that do n
 // TestLedgerBytesNeverChange makes the test ledger and everything derived from
 // it again and compares the bytes with those in testdata/1-draft.
 //
-// From format 1 on these files are promises, not expected output: somebody has a
-// ledger, a receipt or an anchor like them, and it must verify for ever. Those of a
-// draft show that nothing changes by accident. If this test fails and the format was
-// not meant to change, the change is wrong. -add-goldens writes files that are
-// missing and never touches one that is there.
+// From format 1 on these files are promises, not expected output: users have
+// ledgers, receipts and anchors like them, which must verify for ever. Those of
+// a draft show that nothing changes by accident. If this test fails and the
+// format was not meant to change, the change is wrong. -add-goldens writes
+// files that are missing and never touches one that is there.
 func TestLedgerBytesNeverChange(t *testing.T) {
 	receipt, anchor, checkpoint, p := proofs(t)
 	segments := render(honest(t))

@@ -44,8 +44,8 @@ type line struct {
 	decodeErr error
 }
 
-// readLines reads the lines of r, which is about size bytes long; 0 means that
-// nobody knows. It takes its blocks from free.
+// readLines reads the lines of r, which is about size bytes long; 0 means
+// unknown. It takes its blocks from free.
 func readLines(r io.Reader, size int64, decode bool, free chan *block) *lineReader {
 	workers := runtime.GOMAXPROCS(0)
 	lr := &lineReader{

@@ -8,10 +8,10 @@ import (
 	"tallystick/internal/record/refusal"
 )
 
-// Once remembers the entries that stand only once in a ledger: what somebody
-// signed about a second run of an attempt. Whoever appends such an entry again
-// wants the earlier word to be the last one. Entries by hand are nobody's word.
-// The zero value remembers none.
+// Once remembers the entries that stand only once in a ledger: what a runner
+// signed about a second run of an attempt. An operator who appends such an
+// entry again wants the earlier word to be the last one. Entries by hand are
+// not a runner's word. The zero value remembers none.
 type Once struct{ seen map[digest.ID]int64 }
 
 // Add notes an entry and refuses one that is there already.

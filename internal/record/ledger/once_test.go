@@ -8,8 +8,8 @@ import (
 	"tallystick/internal/record/refusal"
 )
 
-// What a second runner signed stands once. Whoever can write to the disk and
-// seal does not make an earlier word the last one by writing it again.
+// What a second runner signed stands once. An operator who can write to the
+// disk and seal does not make an earlier word the last one by writing it again.
 func TestAReproductionStandsOnce(t *testing.T) {
 	head, results := digest.IDOf([]byte("x")), digest.ContentOf([]byte("x"))
 	bound := evidence.AttemptReproduced{Attempt: "a.again", Original: "a", Origin: testOrigin, Agrees: true, Signature: "s", Registered: &head, Finished: &head, Results: &results}

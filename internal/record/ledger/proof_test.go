@@ -79,7 +79,7 @@ func TestForgedReceiptsAreRefused(t *testing.T) {
 		t.Errorf("the entry beside the receipt: %v", err)
 	}
 	if _, err := VerifyReceipt(data, nil, Policy{}); !refusal.Is(err, refusal.Usage) {
-		t.Errorf("nobody trusted: %v", err)
+		t.Errorf("no trusted key: %v", err)
 	}
 	if _, err := ParseReceipt(append(bytes.Clone(data), make([]byte, maxReceiptRead)...)); !refusal.Is(err, refusal.TooLarge) {
 		t.Errorf("a receipt without end: %v", err)

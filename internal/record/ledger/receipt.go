@@ -118,7 +118,7 @@ func (r *Receipt) parseExtra(extra []byte) error {
 		return nil
 	}
 	entry, ok := bytes.CutPrefix(between, []byte(extraEntry))
-	if !ok || canon.Validate(entry) != nil { // which is no single value if more members stand behind it
+	if !ok || canon.Validate(entry) != nil { // which is not a single value if more members stand behind it
 		return errors.New("expected content, entry and prev, and no other member")
 	}
 	r.Entry = entry
@@ -245,7 +245,7 @@ func VerifyReceipt(data, entry []byte, p Policy) (*Proved, error) {
 	}
 	if err := checkOpening(pos, checkpoint.Origin, body); err != nil {
 		return nil, refusal.Newf(refusal.EntryInvalid, "receipt of entry %d: %w", r.Index, err).
-			WithHint("no ledger that verifies has such an entry; do not trust whoever signed it")
+			WithHint("no ledger that verifies has such an entry; do not trust its signer")
 	}
 	return &Proved{Checkpoint: checkpoint, Position: pos, Raw: r.Entry, Entry: e, Body: body}, nil
 }

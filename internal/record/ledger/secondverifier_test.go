@@ -70,7 +70,7 @@ func TestSecondVerifierAgrees(t *testing.T) {
 		{"anchor, another size", anchor, anchorFile, `"size":10`, `"size":9`, 3},
 		{"anchor, not canonical", anchor, anchorFile, `"size":10`, `"size": 10`, 1},
 		{"anchor, with signatures of people, which it says it does not read", anchor, anchorFile, `"published_at"`, `"people":["x"],"published_at"`, 0},
-		{"anchor, people who are nobody", anchor, anchorFile, `"published_at"`, `"people":[],"published_at"`, 1},
+		{"anchor, an empty list of people", anchor, anchorFile, `"published_at"`, `"people":[],"published_at"`, 1},
 
 		{"ledger, signers with an OpenPGP key, which it does not read", ledger, signersOne, "# tallystick-signers/1-draft\n# version: 1\n", "# tallystick-signers/1-draft\n# version: 1\n# openpgp-signer: gus AA BB\n", 1},
 		{"ledger, signers in a newer format", ledger, signersOne, "# tallystick-signers/1-draft\n", "# tallystick-signers/2\n", 1},

@@ -23,7 +23,7 @@ type Completeness struct {
 	// Anchored holds the size of each day's anchor.
 	Anchored map[string]int64
 	// Evidence returns nil if evidence of that digest is there, unchanged, and
-	// otherwise why not. What could not be read is no gap and ends the walk.
+	// otherwise why not. What could not be read is not a gap and ends the walk.
 	// Several goroutines call it.
 	Evidence func(digest.Content) error
 	// Cases finds a case list that is too long for its entry.

@@ -59,7 +59,7 @@ var elsewhere = map[string]string{
 
 // TestStrictDecidesAboutEveryDigest: what a record names by digest is looked
 // for in the evidence, or is known to be elsewhere. A new record or member
-// cannot name evidence that nobody looks for.
+// cannot name evidence that the check does not look for.
 func TestStrictDecidesAboutEveryDigest(t *testing.T) {
 	for _, k := range evidence.Kinds() {
 		for _, path := range digestsIn(reflect.TypeOf(evidence.NewBody(k)).Elem(), nil) {

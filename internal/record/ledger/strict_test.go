@@ -39,7 +39,7 @@ func TestNothingFillsAGapThatItDoesNotBelongTo(t *testing.T) {
 			[]string{"entry 0: attempt a: case one has 1 of 2 records"}},
 		{"one repetition recorded twice", []entry{{registered(), false}, {scored(1), false}, {scored(1), false}, {finished, false}},
 			[]string{"entry 0: attempt a: case one has 1 of 2 records"}},
-		{"a repetition that nobody planned", []entry{{registered(), false}, {scored(1), false}, {scored(3), false}, {finished, false}},
+		{"a repetition that was not planned", []entry{{registered(), false}, {scored(1), false}, {scored(3), false}, {finished, false}},
 			[]string{"entry 0: attempt a: case one has 1 of 2 records"}},
 		{"a second registration with an easier plan", []entry{
 			{registered(), false}, {&evidence.AttemptRegistered{Attempt: "a", Plan: evidence.Plan{Repeat: 1}}, false}, {finished, false}},

@@ -155,10 +155,10 @@ func tileProblem(format string, args ...any) *Problem {
 	return &Problem{Index: -1, Kind: "tile", Detail: fmt.Sprintf(format, args...), Name: refusal.TileMismatch}
 }
 
-// RootAt computes the root that a tree had when it was smaller, from its published
-// tiles, which are verified against the root that it has now. Whoever remembers
-// the smaller root can tell whether the tree still begins with it. Read fetches a
-// tile by its path.
+// RootAt computes the root that a tree had when it was smaller, from its
+// published tiles, which are verified against the root that it has now. A
+// reader who remembers the smaller root can tell whether the tree still begins
+// with it. Read fetches a tile by its path.
 func RootAt(now TreeHead, size int64, read func(path string) ([]byte, error)) (tlog.Hash, error) {
 	hashes := tlog.TileHashReader(tlog.Tree{N: now.Size, Hash: now.Root}, tileFetcher(read))
 	return tlog.TreeHash(size, hashes)

@@ -88,7 +88,7 @@ func TestLedgerVectors(t *testing.T) {
 }
 
 // TestOperatorVectors writes docs/formats/vectors/operators and compares: ledgers
-// whose signers file names an operator and nobody else.
+// whose signers file names an operator and no other signer.
 func TestOperatorVectors(t *testing.T) {
 	lone := func(key byte) seal.Entry {
 		return seal.Entry{Principals: "olga", Key: testKey(t, key).Public(), Roles: []seal.Role{seal.Operator}}

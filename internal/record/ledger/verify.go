@@ -37,7 +37,7 @@ type Options struct {
 	// TrustRoot is the digest of version 1 of the signers file.
 	TrustRoot digest.ID
 	// UnsafeAnyRoot trusts whatever the first entry says. It is for looking at
-	// a ledger that nobody vouches for, and the result says so.
+	// a ledger whose root is not pinned, and the result says so.
 	UnsafeAnyRoot bool
 	// Expect lists the tree heads that the ledger must contain.
 	Expect []Expectation
@@ -69,8 +69,8 @@ type Record struct {
 }
 
 // A Verified is a ledger whose every sealed entry has been checked. Only
-// [Verify] makes one, so a function that takes a *Verified cannot be handed a
-// ledger that nobody checked.
+// [Verify] makes one, so a function that takes a *Verified cannot be handed an
+// unchecked ledger.
 type Verified struct {
 	TreeHead
 	Head       digest.ID
@@ -163,7 +163,7 @@ func Verify(segments []Segment, o Options) (*Verified, error) {
 		// not: the damage lies between it and the one before.
 		o.EverySeal, o.Visit = true, nil
 		if _, err = verify(segments, o); err == nil {
-			err = refusal.Newf(refusal.Unreadable, "the ledger changed while it was read").WithHint("verify it again when nobody writes to it")
+			err = refusal.Newf(refusal.Unreadable, "the ledger changed while it was read").WithHint("verify it again when no process writes to it")
 		}
 	}
 	if err != nil {
@@ -216,7 +216,7 @@ type walk struct {
 	batch    []Record     // the same, for Visit to see when they are sealed
 	held     []*block     // which hold the bytes of these
 	past     int          // how many of held hold none of these any more
-	free     chan *block  // those that nobody holds
+	free     chan *block  // those to use again
 	pending  *pendingSeal // the last seal, its signature not checked yet
 
 	last    bool // this is the last segment
@@ -247,7 +247,8 @@ func (w *walk) read(r io.Reader, s Segment) error {
 		for i := range b.lines {
 			l := &b.lines[i]
 			err := w.line(l)
-			// A newer program's entry is whole; it is no damage to be set aside.
+			// A newer program's entry is whole; it is not damage to be set
+			// aside.
 			if p, wrong := err.(*Problem); wrong && w.last && p.Name != refusal.NewerFormat {
 				return w.tear(p, b, i, lines)
 			}
@@ -291,9 +292,9 @@ func (w *walk) endOfSegment(rest []byte) error {
 }
 
 // maxBatchBytes bounds a batch without its seal, and so what a crash can leave:
-// larger leavings were put there. Without a bound whoever can write to the disk
-// could make a verifier hold any amount of bytes that no seal covers. Package
-// sequencer keeps its batches below it.
+// larger leavings were put there. Without a bound a process that can write to
+// the disk could make a verifier hold any amount of bytes that no seal covers.
+// Package sequencer keeps its batches below it.
 const maxBatchBytes = 16 << 20
 
 func (w *walk) unsealedBytes() int64 { return w.offset - w.sealed.Tail.GoodSize }
@@ -361,7 +362,7 @@ func (w *walk) entry(check, text []byte, l *line) error {
 	if w.unsealed == 0 {
 		w.inForce = w.signers
 	}
-	// Whoever seals this batch may be an operator no longer.
+	// The sealer of this batch may no longer be an operator.
 	if w.signers != w.inForce {
 		return w.problem(refusal.SealInvalid, "entry", "stands between a change of signers and its seal")
 	}
@@ -491,8 +492,8 @@ func ExtendSigners(before *seal.Signers, change *evidence.SignersChanged, at evi
 	return next, nil
 }
 
-// vanished reports a ledger without a seal of which more is known: it is no new
-// one, everything was taken out of it.
+// vanished reports a ledger without a seal of which more is known: it is not a
+// new one, everything was taken out of it.
 func (w *walk) vanished() error {
 	if len(w.opt.Expect) == 0 {
 		return nil
@@ -521,7 +522,7 @@ func (w *walk) finish(segments []Segment) (*Verified, error) {
 	v.Head = v.chain.head
 	v.Checkpoint = AssembleCheckpoint(v.TreeHead, w.pending.signature)
 	// What is expected beyond the last seal is missing, even if unsealed bytes
-	// reach that far: nobody was promised those.
+	// reach that far: those were never acknowledged.
 	for _, e := range w.opt.Expect {
 		if e.Size <= v.Size {
 			continue

@@ -1,6 +1,6 @@
-// Package loopback tells which hosts are this machine, the only ones that may be
-// spoken to without TLS, and which addresses are local: not of the internet, so that
-// whoever runs this machine may be the one who answers there.
+// Package loopback tells which hosts are this machine, the only ones that may
+// be spoken to without TLS, and which addresses are local: not of the internet,
+// so that the operator of this machine may be the one who answers there.
 package loopback
 
 import (

@@ -9,8 +9,8 @@ import (
 	"tallystick/internal/record/refusal"
 )
 
-// commitTimeout bounds what one batch may take with all its repetitions. After it
-// nobody knows whether the batch is there; the next opening tells.
+// commitTimeout bounds what one batch may take with all its repetitions. After
+// it the batch may or may not be there; the next opening tells.
 const commitTimeout = 5 * time.Minute
 
 // A Writer puts batches into the store. It is a [sequencer.Remote].

@@ -215,7 +215,7 @@ func (m *Mirror) writeStored() error {
 // Fetch brings a piece of evidence, or the pack that has it, into the folder.
 // Packs are fetched one after the other until the piece is found: a later question
 // finds more of them here. What arrives is compared with its digest before it gets
-// its name. That the store does not have the piece is no error.
+// its name. It is not an error if the store does not have the piece.
 func (m *Mirror) Fetch(ctx context.Context, d digest.Content) error {
 	x := &m.evidence
 	x.mu.Lock()

@@ -33,7 +33,7 @@ func (h Holder) String() string {
 	return fmt.Sprintf("machine %q, process %d, since %s, last renewed %s", h.Host, h.PID, h.Since, h.Renewed)
 }
 
-// A lease tells other machines that somebody writes. It avoids useless work and
+// A lease tells other machines that one is writing. It avoids useless work and
 // gives a good message; the conditional write of each batch decides.
 type lease struct {
 	m    *Mirror
@@ -46,13 +46,13 @@ type lease struct {
 	lost    error
 }
 
-// LeaseWait is how long whoever waits for a lease should wait at least: the holder
+// LeaseWait is how long a machine should wait for a lease at least: the holder
 // may be dead, and is believed to be alive that long.
 func (m *Mirror) LeaseWait() time.Duration { return m.Lease + m.Lease/2 }
 
-// takeLease takes the lease, waiting until ctx ends. A lease that does not change
-// for the whole lease time, by this machine's own clock, belongs to nobody alive:
-// clocks of two machines are never compared.
+// takeLease takes the lease, waiting until ctx ends. A lease that does not
+// change for the whole lease time, by this machine's own clock, belongs to a
+// dead holder: clocks of two machines are never compared.
 func (m *Mirror) takeLease(ctx context.Context) (*lease, error) {
 	host, _ := os.Hostname()
 	now := evidence.At(m.Now())
@@ -85,8 +85,8 @@ func (m *Mirror) takeLease(ctx context.Context) (*lease, error) {
 			seen, since = found, time.Now()
 		}
 		if time.Since(since) > m.Lease {
-			// Nobody renewed it. Should the holder only have slept, the store refuses
-			// whichever of the two comes second with the next batch.
+			// The holder did not renew it. Should it only have slept, the store
+			// refuses whichever of the two comes second with the next batch.
 			if err := m.Bucket.Delete(ask, leaseObject); err != nil {
 				return nil, m.failed("taking over the lease", err)
 			}
@@ -151,7 +151,7 @@ func (l *lease) renew(ctx context.Context) {
 func (l *lease) stillMine(ctx context.Context) bool {
 	found, err := l.m.Bucket.Get(ctx, leaseObject, maxMarkerObject)
 	if errors.Is(err, bucket.ErrNotFound) {
-		return true // somebody is about to take it over, or removed it: the batch decides
+		return true // another machine is about to take it over, or removed it: the batch decides
 	}
 	var h Holder
 	if err != nil || canon.UnmarshalCanonical(found, &h) != nil {

@@ -72,8 +72,8 @@ func (l *Link) At(address string) (*Mirror, error) {
 	return New(o), nil
 }
 
-// PullOnce brings the folder up to date, once until [Link.Again] is called. Whoever
-// opens the ledger for writing does it again, under its lease.
+// PullOnce brings the folder up to date, once until [Link.Again] is called.
+// Opening the ledger for writing does it again, under the lease.
 func (l *Link) PullOnce() error {
 	m, err := l.Mirror()
 	if m == nil || err != nil {

@@ -72,7 +72,7 @@ func (m *Mirror) checkConditions(ctx context.Context) error {
 }
 
 // A Tombstone is what stands in the place of the next batch of a ledger that was
-// moved away, so that nobody can append one.
+// moved away, so that no machine can append one.
 type Tombstone struct {
 	MovedTo string    `json:"moved_to"`
 	Size    int64     `json:"size"`

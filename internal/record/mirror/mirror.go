@@ -3,10 +3,11 @@
 //
 // Each sealed batch is one object, named by the index of its first entry and
 // created only if nothing has that name: two machines cannot both continue the
-// same ledger, whatever else goes wrong. [Mirror.Pull] brings the local folder up
-// to date and refuses a store that is not an extension of it; every reader then
-// works on the folder as always. [Mirror.Begin] returns a [Writer], through which
-// a batch goes to the store before it goes to disk and before anybody is told.
+// same ledger, whatever else goes wrong. [Mirror.Pull] brings the local folder
+// up to date and refuses a store that is not an extension of it; every reader
+// then works on the folder as always. [Mirror.Begin] returns a [Writer],
+// through which a batch goes to the store before it goes to disk and before the
+// caller is told.
 //
 // A lease says who writes, for people and to avoid useless work. Nothing rests on
 // it: a holder that slept through its lease loses at its next batch.

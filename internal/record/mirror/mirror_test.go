@@ -222,7 +222,7 @@ func TestTheSecondWriterIsRefused(t *testing.T) {
 	requireRefusal(t, err, refusal.LedgerBusy, "another process writes to the ledger at s3://")
 	requireRefusal(t, err, refusal.LedgerBusy, fmt.Sprintf("process %d, since ", os.Getpid()))
 
-	// Somebody removes the lease.
+	// Another operator removes the lease.
 	if err := a.Bucket.Delete(context.Background(), leaseObject); err != nil {
 		t.Fatal(err)
 	}
@@ -533,7 +533,7 @@ func TestAFolderThatIsNotAPrefixIsRefused(t *testing.T) {
 	s := startServer(t)
 	a, b := founder(t, s, 1), newMachine(t, s)
 	b.verified()
-	if err := os.Remove(MovedFile(a.Place)); err != nil { // somebody insists
+	if err := os.Remove(MovedFile(a.Place)); err != nil { // the operator insists
 		t.Fatal(err)
 	}
 	l, err := sequencer.Open(context.Background(), a.cfg)
@@ -750,7 +750,7 @@ func TestChangedEvidenceIsRefused(t *testing.T) {
 		}
 		b := newMachine(t, s)
 		_, err := b.vault().Get(want, 100)
-		// A version that is another one is called newer, whoever wrote it.
+		// Every other version is called newer.
 		newer := i < bytes.IndexByte(good, '\n') && refusal.Is(err, refusal.NewerFormat)
 		if refusal.ExitCode(err) != refusal.ExitUnverified && !newer {
 			t.Fatalf("byte %d changed: %v", i, err)
@@ -835,7 +835,8 @@ func TestTilesArePublishedToTheStore(t *testing.T) {
 			t.Errorf("publishing the same again takes %d PUTs, want 1 for the checkpoint", n)
 		}
 	}
-	// Somebody takes the checkpoint back and changes a tile.
+	// A user with the store's credentials removes the checkpoint and changes a
+	// tile.
 	for _, err := range []error{a.Bucket.Delete(ctx, tilesPrefix+"checkpoint"), a.Bucket.Put(ctx, tilesPrefix+"tile/0/000", []byte("x"))} {
 		if err != nil {
 			t.Fatal(err)

@@ -162,9 +162,10 @@ func (m *Mirror) lockAndVerify(ctx context.Context, expect []ledger.Expectation)
 }
 
 // MoveOut ends the store's ledger: it fetches all evidence, reads and verifies
-// everything once more, and puts a tombstone where the next batch would go, so that
-// nobody can append there. The folder is then the ledger. The caller changes the
-// settings afterwards. Interrupted at any point it can be called again.
+// everything once more, and puts a tombstone where the next batch would go, so
+// that no machine can append there. The folder is then the ledger. The caller
+// changes the settings afterwards. Interrupted at any point it can be called
+// again.
 func (m *Mirror) MoveOut(ctx context.Context, expect []ledger.Expectation) (*Proof, error) {
 	wait, cancel := context.WithTimeout(ctx, m.LeaseWait())
 	defer cancel()

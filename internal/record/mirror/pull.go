@@ -123,8 +123,8 @@ func (m *Mirror) localTail() (t tail, err error) {
 	return t, nil
 }
 
-// compareLast looks for the folder's last batch in the store: whoever has the same
-// last batch has the same history, since its seal covers all of it.
+// compareLast looks for the folder's last batch in the store: two copies with
+// the same last batch have the same history, since its seal covers all of it.
 func (m *Mirror) compareLast(ctx context.Context, have tail) error {
 	if have.batch == nil {
 		return nil

@@ -57,7 +57,7 @@ func (m *Mirror) createTile(ctx context.Context, object string, data []byte) err
 	err := bucket.CreateSame(ctx, m.Bucket, object, data)
 	if errors.Is(err, bucket.ErrDiffers) {
 		return refusal.Newf(refusal.TileMismatch, "%s holds another tile than the entries give", m.place(object)).
-			WithHint("somebody changed it: a tile never changes; remove the object and publish again")
+			WithHint("a tile never changes, so this one was altered; remove the object and publish again")
 	}
 	if err != nil {
 		return m.failed("storing "+object, err)
@@ -123,8 +123,8 @@ func (m *Mirror) eachCheckpoint(visit func(name string, data []byte) error) erro
 	return nil
 }
 
-// pullCheckpoints fetches the cosigned checkpoints that the folder lacks. Whoever
-// reads the ledger verifies them.
+// pullCheckpoints fetches the cosigned checkpoints that the folder lacks. Each
+// reader of the ledger verifies them.
 func (m *Mirror) pullCheckpoints(ctx context.Context) error {
 	if m.Checkpoints == "" {
 		return nil

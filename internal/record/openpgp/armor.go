@@ -55,7 +55,7 @@ func unarmor(text, kind string) ([]byte, error) {
 		return nil, fmt.Errorf("does not begin with the line %q", "-----BEGIN "+kind+"-----")
 	}
 	if text, ok = strings.CutPrefix(text, "\n"); !ok {
-		return nil, fmt.Errorf("the armour has headers, which nobody signed; make it without (gpg --no-comments --no-emit-version)")
+		return nil, fmt.Errorf("the armour has headers, which no signature covers; make it without (gpg --no-comments --no-emit-version)")
 	}
 	if text, ok = strings.CutSuffix(text, "\n-----END "+kind+"-----\n"); !ok {
 		return nil, fmt.Errorf("does not end with the line %q", "-----END "+kind+"-----")

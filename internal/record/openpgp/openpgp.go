@@ -12,7 +12,7 @@
 //   - Whatever is accepted has one spelling: [ParseKey] and [ParseSignature]
 //     accept the bytes that encoding their result would give and no others.
 //   - A subkey counts only if the primary key bound it for signing and it signed
-//     back, so nobody can claim another person's subkey.
+//     back, so a signer cannot claim another person's subkey.
 //   - Versions 4 and 6; Ed25519, NIST P-256 and P-384, RSA; SHA-256 and stronger.
 //
 // Where it stops: dates and expiry of OpenPGP are read and never judged, except

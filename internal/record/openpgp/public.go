@@ -63,7 +63,7 @@ func parsePublicKey(body []byte) (*PublicKey, error) {
 	if k.version != 4 && k.version != 6 {
 		return nil, fmt.Errorf("key of version %d, expected 4 or 6", k.version)
 	}
-	r.bytes(4) // creation time: nobody can check it
+	r.bytes(4) // creation time: a verifier cannot check it
 	k.algorithm = r.number(1)
 	if k.version == 6 && r.number(4) != len(r.data) {
 		return nil, fmt.Errorf("key material of another length than it says")

@@ -242,7 +242,7 @@ func (s *Signature) checkDetached() error {
 		return fmt.Errorf("the signed part does not name the key by its fingerprint (gpg does since 2.1.16)")
 	}
 	s.issuer = issuer[1:]
-	// What is not signed could be changed by anybody. gpg puts the key's
+	// A stranger could change what is not signed. gpg puts the key's
 	// number there, which the fingerprint gives; nothing else is let through.
 	keyID := s.issuer[:8]
 	if s.version == 4 {

@@ -3,9 +3,9 @@ package plain
 import "strings"
 
 // ShellWord spells a text so that a POSIX shell reads it as one word: as it is,
-// if nothing in it means something to a shell, else in single quotes. What is not
-// printable is escaped as in [Line] and is not what was meant any more; nobody
-// should run such a line without looking.
+// if nothing in it means something to a shell, else in single quotes. What is
+// not printable is escaped as in [Line] and is not what was meant any more; an
+// operator should read such a line before running it.
 func ShellWord(s string) string {
 	s = Line(s)
 	safe := func(c rune) bool {

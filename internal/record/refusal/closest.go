@@ -11,7 +11,7 @@ func (e *Error) Suggest(name string, candidates []string, format string, args ..
 	return e.WithHint(format, args...)
 }
 
-// UnknownValue refuses the value of a flag that is none of those that it knows.
+// UnknownValue refuses a value that the flag does not know.
 func UnknownValue[T ~string](flag string, value T, known ...T) *Error {
 	words := make([]string, len(known))
 	for i, k := range known {

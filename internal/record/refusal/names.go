@@ -183,8 +183,8 @@ var meanings = map[Name]meaning{
 
 	TaskClassAlreadyRegistered: {ExitFailed, "a task class of this name, or of one that looks like it, exists already"},
 
-	PromotionMustBeHumanAuthorized: {ExitFailed, "somebody asked a program to change a tier; only people do, and the attempt is recorded"},
-	BlockCodeStands:                {ExitFailed, "somebody asked to raise the score of a record with a block-severity failure; no correction may do that"},
+	PromotionMustBeHumanAuthorized: {ExitFailed, "a program was asked to change a tier; only people change tiers, and the request is recorded"},
+	BlockCodeStands:                {ExitFailed, "a correction would raise the score of a record with a block-severity failure; no correction may do that"},
 	BenchChanged:                   {ExitFailed, "the bench has changed since the attempt ran"},
 
 	SandboxUnavailable: {ExitFailed, "no accepted isolation class works on this machine, so the rubric was not run"},
@@ -194,7 +194,7 @@ var meanings = map[Name]meaning{
 	SandboxFailed:      {ExitFailed, "the sandbox itself failed; nothing can be said about the rubric"},
 	ProviderFailed:     {ExitFailed, "a live provider or MCP server could not be reached, or sent something that is not a reply"},
 	LimitReached:       {ExitFailed, "a limit on turns, tokens, cost, time or output stopped a case; it is truncated and has no score"},
-	ApprovalPending:    {ExitFailed, "a case waits for a person's approval and nobody answered"},
+	ApprovalPending:    {ExitFailed, "a case waits for a person's approval and no answer came"},
 	ShownChanged:       {ExitFailed, "something that an agent, a test or a rubric could see changed after it was digested, so the case does not count"},
 	PlanChanged:        {ExitFailed, "cannot resume: the bench, target or case selection has changed since the attempt was registered"},
 	JournalDiffers:     {ExitFailed, "an interrupted case was resumed and made requests that differ from its journal of paid calls; the case is started again"},
@@ -212,7 +212,7 @@ var meanings = map[Name]meaning{
 	RateLimited:         {ExitFailed, "too many requests in a short time"},
 
 	RecordingInCI:         {ExitFailed, "recording was asked for where CI is set; cassettes are recorded by a person"},
-	RecordingNotConfirmed: {ExitFailed, "nobody confirmed the recording at a terminal, so nothing was sent"},
+	RecordingNotConfirmed: {ExitFailed, "the operator did not confirm the recording at a terminal, so nothing was sent"},
 
 	Usage:        {ExitUsage, "wrong flags or arguments"},
 	UnknownName:  {ExitUsage, "no class, case, target, attempt, key or entry is called that"},

@@ -53,8 +53,8 @@ func (e *Error) WithHint(format string, args ...any) *Error {
 	return e
 }
 
-// Of returns the outermost refusal in err's chain. An error that nobody named
-// is a [Failed].
+// Of returns the outermost refusal in err's chain. An error without a name is a
+// [Failed].
 func Of(err error) *Error {
 	var r *Error
 	if errors.As(err, &r) {

@@ -312,7 +312,7 @@ func (c *compiler) unknown(key string, at *place) error {
 		return nil
 	}
 	if strings.HasPrefix(key, "x-") {
-		return nil // by custom a remark of somebody's own program
+		return nil // by custom a remark of the author's own program
 	}
 	return refuse(at, "the keyword %s is not understood, so nothing would be checked by it", quote(key))
 }

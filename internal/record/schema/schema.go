@@ -49,7 +49,7 @@ func Compile(doc []byte) (*Schema, error) {
 
 // CompileForeign reads a schema that came from outside, whose author we cannot
 // ask to change it. As the specification wants, keywords that are not known
-// are no rules, and format is a remark; [Schema.Ignored] lists them.
+// are not rules, and format is a remark; [Schema.Ignored] lists them.
 func CompileForeign(doc []byte) (*Schema, error) {
 	return compile(doc, true)
 }

@@ -136,7 +136,7 @@ func TestSSHKeygenAndWeAgreeOnWhoMaySign(t *testing.T) {
 		// Keys of every kind, and weak ones.
 		{"a security key", "alice " + keyText(touch), mustSign(t, touch, NamespaceCase, message), "alice", "", agree},
 		{"a security key of NIST's curve", "", nil, "alice", "", agree}, // made below
-		{"a security key that nobody touched", "alice " + keyText(softEd25519(t, "touch", 0)), rawSecurityKey(t, softEd25519(t, "touch", 0), nil), "alice", refusal.SignatureInvalid, "ssh-keygen does not look"},
+		{"a security key that was not touched", "alice " + keyText(softEd25519(t, "touch", 0)), rawSecurityKey(t, softEd25519(t, "touch", 0), nil), "alice", refusal.SignatureInvalid, "ssh-keygen does not look"},
 		{"RSA", "alice " + keyText(mustSigner(t, rsaKey)), mustSign(t, mustSigner(t, rsaKey), NamespaceCase, message), "alice", "", agree},
 		{"RSA of 2048 bits", "alice " + keyText(mustSigner(t, weakKey)), nil, "alice", refusal.WeakKey, "3072 bits are the least"},
 
@@ -144,10 +144,10 @@ func TestSSHKeygenAndWeAgreeOnWhoMaySign(t *testing.T) {
 		{"a certificate", authority("alice", ""), badge, "alice", "", agree},
 		{"a certificate by a pattern", authority("al*", ""), badge, "alice", "", agree},
 		{"a certificate by a list", authority("bob,alic?", ""), badge, "alice", "", agree},
-		{"a certificate for anybody", authority("*", ""), badge, "alice", "", agree},
-		{"a certificate for anybody else", authority("*,!alice", ""), badge, "alice", refusal.SignerUnknown, agree},
-		{"a certificate for anybody but another", authority("!bob,*", ""), badge, "alice", "", agree},
-		{"a certificate for nobody", authority("!bob", ""), badge, "alice", refusal.SignerUnknown, agree},
+		{"a certificate for every name", authority("*", ""), badge, "alice", "", agree},
+		{"a certificate for every other name", authority("*,!alice", ""), badge, "alice", refusal.SignerUnknown, agree},
+		{"a certificate for every name but another", authority("!bob,*", ""), badge, "alice", "", agree},
+		{"a certificate for no name", authority("!bob", ""), badge, "alice", refusal.SignerUnknown, agree},
 		{"a certificate for another", authority("bob", ""), badge, "alice", refusal.SignerUnknown, agree},
 		{"a certificate in a namespace", authority("alice", `,namespaces="*case"`), badge, "alice", "", agree},
 		{"a certificate in another namespace", authority("alice", `,namespaces="*,!*case"`), badge, "alice", refusal.NamespaceNotAllowed, agree},
@@ -279,7 +279,7 @@ func TestSSHKeygenAndWeAgreeOnSignatures(t *testing.T) {
 		{"of another message", signAs(t, "alice", NamespaceCase, []byte("another")), refusal.SignatureInvalid, agree},
 		{"of another act", signAs(t, "alice", NamespaceBench, message), refusal.NamespaceNotAllowed, agree},
 		{"of no act", armor(honest(t, "").marshal()), refusal.NamespaceNotAllowed, agree},
-		{"of somebody else", signAs(t, "bob", NamespaceCase, message), refusal.SignerUnknown, agree},
+		{"of another signer", signAs(t, "bob", NamespaceCase, message), refusal.SignerUnknown, agree},
 		{"relabelled for this act", edit(func(r *rawSig) { *r = honest(t, NamespaceBench); r.namespace = string(NamespaceCase) }), refusal.SignatureInvalid, agree},
 		{"wrong magic", edit(func(r *rawSig) { r.magic = "SSHSIH" }), refusal.SignatureInvalid, agree},
 		{"version 0", edit(func(r *rawSig) { r.version = 0 }), refusal.SignatureInvalid, "there is no version 0"},

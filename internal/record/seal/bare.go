@@ -9,8 +9,8 @@ import (
 )
 
 // VerifySignature checks that a signature covers the message for the given act
-// and returns the key that made it. Whether that key is anybody's is for the
-// caller, who has pinned a key and no signers file; everybody else wants
+// and returns the key that made it. Whose key it is, the caller knows, because
+// it has pinned a key and has no signers file; every other caller wants
 // [Signers.Verify]. Certificates are refused: a pinned key needs none.
 func VerifySignature(armored, message []byte, ns Namespace) (PublicKey, error) {
 	sig, err := verifyBytes(armored, message, ns)

@@ -84,7 +84,7 @@ func parsePrivate(data []byte) (any, error) {
 	}
 	// OpenSSH's format has the public half twice and the seed once, and the
 	// library does not compare them. A key with a damaged seed would sign
-	// without complaint what nobody can verify, and give its secret away by
+	// without complaint what no verifier accepts, and give its secret away by
 	// two signatures of one message.
 	if p, ok := raw.(ed25519.PrivateKey); ok && !p.Equal(ed25519.NewKeyFromSeed(p.Seed())) {
 		return nil, refusal.Newf(refusal.Malformed, "the private half and the public half are not of one key").
@@ -93,7 +93,7 @@ func parsePrivate(data []byte) (any, error) {
 	return raw, nil
 }
 
-// LoadKey reads a key file that nobody else can read: see [LoadSigner] for
+// LoadKey reads a key file that only its owner can read: see [LoadSigner] for
 // what it refuses.
 func LoadKey(path string) (*Key, error) {
 	data, err := readPrivateFile(path)
@@ -125,8 +125,8 @@ func LoadKeyOrSeed(path string) (*Key, error) {
 }
 
 // readPrivateFile reads a private key file. It refuses modes looser than 0600,
-// anything but a regular file, and a link that somebody else placed: they
-// could point it at a key of their own at any time.
+// anything but a regular file, and a link of another user, who could point it
+// at a key of their own at any time.
 //
 // Modes and owners are not checked on Windows, where neither is meaningful.
 func readPrivateFile(path string) ([]byte, error) {
@@ -135,7 +135,7 @@ func readPrivateFile(path string) ([]byte, error) {
 		return nil, refusal.Newf(refusal.Unreadable, "reading key: %w", err)
 	}
 	if link.Mode()&fs.ModeSymlink != 0 && !ownedByUs(link) {
-		return nil, refusal.Newf(refusal.Unreadable, "reading key: %s is a link that belongs to somebody else", path)
+		return nil, refusal.Newf(refusal.Unreadable, "reading key: %s is a link that belongs to another user", path)
 	}
 	return readKeyFile("key", path, func(info fs.FileInfo) error {
 		if modesMatter && info.Mode().Perm()&0o077 != 0 {

@@ -112,17 +112,17 @@ func TestLoadKeyRefusesUnsafeFiles(t *testing.T) {
 	_, err = LoadSigner(file("huge.pub", make([]byte, maxKeyFile+1), 0o644))
 	refused(t, err, refusal.TooLarge, "reading public key")
 
-	// Only root can place a link in somebody else's name.
+	// Only root can place a link in another user's name.
 	foreign := filepath.Join(dir, "foreign")
 	if err := os.Symlink(private, foreign); err != nil {
 		t.Fatal(err)
 	}
 	if os.Geteuid() != 0 || os.Lchown(foreign, 12345, 12345) != nil {
-		t.Log("not root: a link of somebody else was not tried")
+		t.Log("not root: a link of another user was not tried")
 		return
 	}
 	_, err = LoadKey(foreign)
-	refused(t, err, refusal.Unreadable, "is a link that belongs to somebody else")
+	refused(t, err, refusal.Unreadable, "is a link that belongs to another user")
 }
 
 func TestParseKeyRefuses(t *testing.T) {

@@ -23,7 +23,7 @@ const openPGPPrefix = "# openpgp-signer: "
 
 // OpenPGPMessage is what an OpenPGP signature for an act covers in place of the
 // message: OpenPGP has no namespaces, so the text carries the act, and a signature
-// for one act, or for a file that somebody mailed, is worthless for every other.
+// for one act, or for a file sent by mail, is worthless for every other.
 // It is short, so that a person can make it with printf and read what they sign.
 func OpenPGPMessage(ns Namespace, message []byte) []byte {
 	return fmt.Appendf(nil, "tallystick-openpgp-v1\n%s\n%s\n", ns, digest.IDOf(message))

@@ -139,7 +139,7 @@ func TestOpenPGPForgeries(t *testing.T) {
 	goodText := string(pgpSigned(t, gus, NamespaceCase, act))
 	sha1 := bytes.Clone(good)
 	sha1[bytes.Index(sha1, []byte{4, 0, 22, 10})+3] = 2 // version, type, EdDSA, SHA-512
-	// A claim in the part that nobody signed, beside the key's number or alone.
+	// A claim in the unsigned part, beside the key's number or alone.
 	claimed := func(more ...byte) []byte {
 		body := good[2:] // version 4, shorter than 192 bytes
 		at := 6 + int(body[5])
@@ -215,8 +215,8 @@ func TestOpenPGPForgeries(t *testing.T) {
 	}
 }
 
-// TestOpenPGPSignatureHasOneSpelling: no bit of a signature can be changed, not even
-// in the part that nobody signed.
+// TestOpenPGPSignatureHasOneSpelling: no bit of a signature can be changed, not
+// even in the unsigned part.
 func TestOpenPGPSignatureHasOneSpelling(t *testing.T) {
 	v6 := pgpConfig()
 	v6.V6Keys, v6.Algorithm = true, packet.PubKeyAlgoEd25519
@@ -243,7 +243,8 @@ func TestOpenPGPSignatureHasOneSpelling(t *testing.T) {
 	}
 }
 
-// TestOpenPGPValidityIsTheSignersFile: dates inside OpenPGP are nobody's word.
+// TestOpenPGPValidityIsTheSignersFile: the verifier ignores dates inside
+// OpenPGP.
 func TestOpenPGPValidityIsTheSignersFile(t *testing.T) {
 	short := pgpConfig()
 	short.KeyLifetimeSecs = uint32(noon.Sub(pgpMade)/time.Second) + 60
@@ -274,7 +275,7 @@ func TestOpenPGPValidityIsTheSignersFile(t *testing.T) {
 }
 
 // TestOpenPGPKeysThatAreNotRegistered: keys under which a signature would prove little,
-// or that somebody else could speak for.
+// or that another person could speak for.
 func TestOpenPGPKeysThatAreNotRegistered(t *testing.T) {
 	register := func(data []byte) error {
 		_, err := NewOpenPGPEntry("gus", nil, data, noon)
@@ -391,7 +392,7 @@ func TestOpenPGPLinesThatAreRefused(t *testing.T) {
 		{"the key number in place of the fingerprint", signersText(strings.Replace(good, fields[3], fields[3][24:], 1)), refusal.Malformed, "names the OpenPGP key"},
 		{"no key", signersText("# openpgp-signer: gus " + fields[3]), refusal.Malformed, "expected principal"},
 		{"another person's subkey", signersText(strings.Replace(good, fields[4], mixed, 1)), refusal.Malformed, "made by another key"},
-		{"a subkey that nobody bound", signersText(strings.Replace(strings.Join(other, " "), other[4], unbound, 1)), refusal.Malformed, "expected a subkey and its binding"},
+		{"a subkey that is not bound", signersText(strings.Replace(strings.Join(other, " "), other[4], unbound, 1)), refusal.Malformed, "expected a subkey and its binding"},
 		{"an authority", signersText(strings.Replace(good, "gus ", "gus cert-authority ", 1)), refusal.Malformed, "cert-authority"},
 		{"an operator", signersText(strings.Replace(good, "curator", "operator", 1)), refusal.Malformed, "role operator"},
 		{"an unknown option", signersText(strings.Replace(good, "gus ", `gus touch="no" `, 1)), refusal.Malformed, "unknown option"},
@@ -437,9 +438,9 @@ func TestOpenPGPLineMeansNothingToSSHKeygen(t *testing.T) {
 	k.mustRun(t, act, "-Y", "verify", "-f", "allowed_signers", "-I", "alice", "-n", "tallystick-case", "-s", "act.sig")
 }
 
-// TestOpenPGPKeyOfSmallOrderIsRefused: under such a key one signature fits every
-// message, and the key's signature over itself proves nothing. This one was made by
-// nobody who has a secret.
+// TestOpenPGPKeyOfSmallOrderIsRefused: under such a key one signature fits
+// every message, and the key's signature over itself proves nothing. This one
+// was made without a secret.
 func TestOpenPGPKeyOfSmallOrderIsRefused(t *testing.T) {
 	identity := append([]byte{1}, make([]byte, 31)...)
 	basePoint := append([]byte{0x58}, bytes.Repeat([]byte{0x66}, 31)...)

@@ -226,7 +226,7 @@ func TestCertificatesOfSSHKeygen(t *testing.T) {
 		{"without end", "ca", "alice", []string{"-n", "alice@example.org"}, "alice@example.org", "", "", ""},
 		{"RSA by RSA", "rsa_ca", "rita", []string{"-n", "rita@example.org", "-V", year}, "rita@example.org", "", "", ""},
 		{"another authority", "other_ca", "alice", []string{"-n", "alice@example.org", "-V", year}, "alice@example.org", refusal.SignerUnknown, "the certificate's authority SHA256:", ""},
-		{"no name", "ca", "alice", []string{"-V", year}, "alice@example.org", refusal.SignerUnknown, "names nobody", ""},
+		{"no name", "ca", "alice", []string{"-V", year}, "alice@example.org", refusal.SignerUnknown, "names no principal", ""},
 		{"another domain", "ca", "alice", []string{"-n", "alice@example.com", "-V", year}, "alice@example.com", refusal.SignerUnknown, `names "alice@example.com", the authority may name`, ""},
 		{"a name taken out", "ca", "alice", []string{"-n", "root@example.org", "-V", year}, "root@example.org", refusal.SignerUnknown, "may name", ""},
 		{"a pattern as a name", "ca", "alice", []string{"-n", "*@example.org", "-V", year}, "*@example.org", refusal.SignerUnknown, "is a pattern", "ssh-keygen is told the name"},
@@ -272,7 +272,7 @@ func TestCertificatesOfSSHKeygen(t *testing.T) {
 		_, err := mustParse(t, signers).Verify(k.sign(t, "alice", NamespaceCase, message), message, NamespaceCase, noon)
 		refused(t, err, refusal.SignerUnknown, "is not in")
 	})
-	t.Run("the authority itself is nobody", func(t *testing.T) {
+	t.Run("the authority itself is not a signer", func(t *testing.T) {
 		_, err := mustParse(t, signers).Verify(k.sign(t, "ca", NamespaceCase, message), message, NamespaceCase, noon)
 		refused(t, err, refusal.SignerUnknown, "is not in")
 	})
@@ -296,7 +296,7 @@ func TestCertificatesOfSSHKeygen(t *testing.T) {
 			t.Error(err)
 		}
 		_, err := mustParse(t, signers).VerifyQuorum(sigs[:1], message, NamespaceCase, noon, Rule{People: 2})
-		refused(t, err, refusal.TwoPersonRule, "signed by alice@example.org, needs 2 of anyone certified as *@example.org,!root@example.org, ")
+		refused(t, err, refusal.TwoPersonRule, "signed by alice@example.org, needs 2 of signers certified as *@example.org,!root@example.org, ")
 	})
 	t.Run("a certificate changed after it was signed", func(t *testing.T) {
 		cert := *alice.PublicKey().(*ssh.Certificate)

@@ -82,8 +82,8 @@ func ParseSigners(name string, data []byte) (*Signers, error) {
 	return s, nil
 }
 
-// checkWorker refuses a line that makes somebody a worker and something else: whoever
-// has that machine would be the other too.
+// checkWorker refuses a line that gives a worker another role: the owner of
+// that machine would have that role too.
 func checkWorker(e Entry) error {
 	if !slices.Contains(e.Roles, Worker) {
 		return nil
@@ -94,7 +94,7 @@ func checkWorker(e Entry) error {
 	return nil
 }
 
-// lineError adds file and line to a problem. A problem that is no refusal of
+// lineError adds file and line to a problem. A problem that is not a refusal of
 // its own is a malformed line.
 func lineError(name string, line int, err error) error {
 	place := fmt.Errorf("%s line %d: %w", name, line, err)
@@ -350,7 +350,7 @@ func (e *Entry) setOption(name, value string, hasValue bool) error {
 func parseStamp(s string) (time.Time, error) {
 	digits, ok := strings.CutSuffix(s, "Z")
 	if !ok {
-		return time.Time{}, fmt.Errorf("%q does not end in Z: without it the time would depend on the time zone of whoever verifies", s)
+		return time.Time{}, fmt.Errorf("%q does not end in Z: without it the time would depend on the time zone of the verifier", s)
 	}
 	forms := map[int]string{8: "20060102", 12: "200601021504", 14: "20060102150405"}
 	t, err := time.Parse(forms[len(digits)], digits)
@@ -492,9 +492,8 @@ func Compose(version int, previous digest.ID, entries []Entry) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// Next returns the file with the header of the version after it and everything else
-// as it is, comments too, so that whoever signs it next sees what changed and
-// nothing else.
+// Next returns the file with the header of the version after it and everything
+// else as it is, comments too, so that the next signer sees only what changed.
 func (s *Signers) Next() []byte {
 	lines := strings.TrimPrefix(string(s.data), header(s.version, s.previous))
 	return []byte(header(s.version+1, s.Digest()) + lines)

@@ -19,7 +19,7 @@ import (
 
 // A PublicKey is an SSH public key, or an OpenPGP key with its signing subkeys,
 // that passed the strength checks of this package. It is never a certificate. The
-// zero value is no key.
+// zero value is not a key.
 type PublicKey struct {
 	key ssh.PublicKey
 	pgp *openpgp.Key // then key is nil

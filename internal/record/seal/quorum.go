@@ -19,7 +19,7 @@ type Rule struct {
 
 // VerifyQuorum verifies signatures over one message and counts the people
 // behind them. Every signature must verify: a bad one among good ones is
-// refused and named by its place, because somebody put it there.
+// refused and named by its place, because it did not get there by itself.
 //
 // People are counted, not signatures: a person who signs twice, or with two
 // keys, counts once, and one who is an operator and nothing else not at all.
@@ -64,10 +64,10 @@ func (s *Signers) VerifyQuorum(sigs [][]byte, message []byte, ns Namespace, at t
 	return counted, nil
 }
 
-// counts reports whether somebody with these roles is one of the people that a
+// counts reports whether a signer with these roles is one of the people that a
 // rule asks for. A key that is an operator's and nothing else lies on a machine
-// for programs to use: whoever has that machine is not a second person. Nor is
-// somebody whom the file gives no role at all.
+// for programs to use: the owner of that machine is not a second person. Nor is
+// a signer to whom the file gives no role at all.
 func counts(roles []Role, of Role) bool {
 	if of != "" {
 		return slices.Contains(roles, of)
@@ -119,7 +119,7 @@ func (s *Signers) Candidates(ns Namespace, at time.Time, role Role) []string {
 		}
 		name := e.Principals
 		if e.Authority {
-			name = "anyone certified as " + name
+			name = "signers certified as " + name
 		}
 		if !slices.Contains(names, name) {
 			names = append(names, name)
@@ -132,7 +132,7 @@ func listNames(names []string) string {
 	const most = 12
 	switch n := len(names); {
 	case n == 0:
-		return "nobody (the signers file has none)"
+		return "none (the signers file names no such signer)"
 	case n > most:
 		return fmt.Sprintf("%s and %d others", strings.Join(names[:most], ", "), n-most)
 	}
@@ -148,7 +148,7 @@ var succession = Rule{People: 2, Roles: []Role{Security}}
 func Root(name string, data []byte, pin digest.ID) (*Signers, error) {
 	if found := digest.IDOf(data); found != pin {
 		return nil, refusal.Newf(refusal.SignersChainBroken, "%s: the trust root is %s, the file is %s", name, pin, found).
-			WithHint("whoever can change this file can change who is trusted; compare it with the copy that was pinned")
+			WithHint("a writer of this file decides who is trusted; compare it with the copy that was pinned")
 	}
 	s, err := ParseSigners(name, data)
 	if err != nil {
@@ -160,7 +160,7 @@ func Root(name string, data []byte, pin digest.ID) (*Signers, error) {
 	return s, nil
 }
 
-// ParseNext reads a file that would be the version after prev. Whether anybody
+// ParseNext reads a file that would be the version after prev. Whether people
 // agreed to it is for [Extend].
 func ParseNext(prev *Signers, next []byte) (*Signers, error) {
 	s, err := ParseSigners(prev.name, next)
@@ -201,20 +201,20 @@ func (s *Signers) canChange(name string) error {
 		return nil
 	}
 	if n := len(s.people("")); n < succession.People {
-		return refusal.Newf(refusal.SignersChainBroken, "%s: too few people count in version %d (%d), so nobody could ever change it again", name, s.version, n).
+		return refusal.Newf(refusal.SignersChainBroken, "%s: too few people count in version %d (%d), so no quorum could ever change it again", name, s.version, n).
 			WithHint("keep at least two people in the file who are curators or hold the security role")
 	}
 	for _, role := range succession.Roles {
 		if len(s.people(role)) == 0 {
-			return refusal.Newf(refusal.SignersChainBroken, "%s: version %d gives nobody the role %s, and could never be changed again", name, s.version, role).
+			return refusal.Newf(refusal.SignersChainBroken, "%s: version %d gives no signer the role %s, so it could never be changed again", name, s.version, role).
 				WithHint("give the role %s to one of the people", role)
 		}
 	}
 	return nil
 }
 
-// HasAuthority reports whether a line lets somebody certify people, of whom
-// nobody knows how many there are.
+// HasAuthority reports whether a line lets an authority certify people, whose
+// number is unknown.
 func (s *Signers) HasAuthority() bool {
 	return slices.ContainsFunc(s.entries, func(e Entry) bool { return e.Authority })
 }

@@ -47,7 +47,7 @@ func TestVerifyQuorumCountsPeople(t *testing.T) {
 		{"only of a role", [][]byte{bob, carol}, Rule{People: 1, Of: Curator}, "", "", 1},
 		{"too few of a role", [][]byte{bob, carol}, Rule{People: 2, Of: Curator}, refusal.TwoPersonRule, "signed by bob, carol, needs 2 with the role curator of alice, carol", 0},
 		{"the role is held by one who is not counted", [][]byte{alice, bob}, Rule{People: 1, Of: Curator, Roles: []Role{Security}}, refusal.RoleMissing, "needs one of them to hold the role security: bob", 0},
-		{"a rule that asks for nobody", [][]byte{alice}, Rule{}, refusal.Failed, "expected at least 1", 0},
+		{"a rule that asks for no people", [][]byte{alice}, Rule{}, refusal.Failed, "expected at least 1", 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -66,9 +66,9 @@ func TestVerifyQuorumCountsPeople(t *testing.T) {
 	}
 }
 
-// TestOperatorKeyIsNoSecondPerson: whoever has a shell on the operator's machine
-// has this key, and must not be able to complete a quorum with it.
-func TestOperatorKeyIsNoSecondPerson(t *testing.T) {
+// TestOperatorKeyIsNotASecondPerson: a user with a shell on the operator's
+// machine has this key, and must not be able to complete a quorum with it.
+func TestOperatorKeyIsNotASecondPerson(t *testing.T) {
 	file, err := Compose(1, digest.ID{}, []Entry{
 		{Principals: "alice", Key: testKey(t, "alice").Public(), Roles: []Role{Curator, Security}},
 		{Principals: "bob", Key: testKey(t, "bob").Public(), Roles: []Role{Operator}},
@@ -193,7 +193,7 @@ func TestExtendTakesTwoPeopleOfTheVersionBefore(t *testing.T) {
 		{"a second version 1", again, sign(again, "alice", "bob"), refusal.SignersChainBroken, "version 1 cannot follow version 1"},
 		{"it follows another file", orphan, sign(orphan, "alice", "bob"), refusal.SignersChainBroken, "version 2 follows sha256:"},
 		{"signed for another act", next, [][]byte{signAs(t, "alice", NamespaceCase, next), signAs(t, "bob", NamespaceCase, next)}, refusal.NamespaceNotAllowed, `made for "tallystick-case", expected "tallystick-signers"`},
-		{"nobody could change it again", dead, sign(dead, "alice", "bob"), refusal.SignersChainBroken, "(1), so nobody could ever change it again"},
+		{"no quorum could change it again", dead, sign(dead, "alice", "bob"), refusal.SignersChainBroken, "(1), so no quorum could ever change it again"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -223,10 +223,10 @@ func TestAChangeNeedsTheSecurityRole(t *testing.T) {
 	}{
 		{"a curator and security", people, []string{"alice", "carol"}, ""},
 		{"two curators", people, []string{"alice", "bob"}, refusal.RoleMissing},
-		{"security and somebody without a role", people, []string{"carol", "dave"}, refusal.TwoPersonRule},
+		{"security and a signer without a role", people, []string{"carol", "dave"}, refusal.TwoPersonRule},
 		{"security and the operator", people, []string{"carol", "op"}, refusal.TwoPersonRule},
 		{"two without a role", people, []string{"dave", "erin"}, refusal.TwoPersonRule},
-		{"nobody is left with the security role", people[:2], []string{"alice", "carol"}, refusal.SignersChainBroken},
+		{"no signer is left with the security role", people[:2], []string{"alice", "carol"}, refusal.SignersChainBroken},
 		{"only one person is left who counts", people[2:], []string{"alice", "carol"}, refusal.SignersChainBroken},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

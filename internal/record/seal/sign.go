@@ -19,7 +19,7 @@ import (
 // SignWith signs a message for one act and returns the armoured signature,
 // byte for byte what ssh-keygen would write for the same signature. The signer
 // is a person's, from a file or the agent ([LoadSigner]), or a [Key]. Weak keys
-// are refused now rather than when somebody verifies.
+// are refused now rather than by a verifier later.
 func SignWith(s ssh.Signer, ns Namespace, message []byte) ([]byte, error) {
 	if ns == "" {
 		return nil, refusal.Newf(refusal.NamespaceNotAllowed, "signing: the namespace is empty")
@@ -46,8 +46,7 @@ func SignWith(s ssh.Signer, ns Namespace, message []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// An agent is another program. Look at what it gave before anybody
-	// stores it.
+	// An agent is another program. Verify what it gave before it is stored.
 	if _, err := verifyBytes(armored, message, ns); err != nil {
 		return nil, refusal.Newf(refusal.Failed, "signing with %s: the signature just made does not verify: %v", ssh.FingerprintSHA256(key), err)
 	}
@@ -63,7 +62,7 @@ func signed(s ssh.Signer, ns Namespace, message []byte) ([]byte, error) {
 	return armor(sig.Marshal()), nil
 }
 
-// SignMessage signs a message that goes to somebody who verifies it at once. Unlike
+// SignMessage signs a message for a receiver that verifies it at once. Unlike
 // [SignWith] it does not verify what it made, which takes twice the time of signing.
 func (k *Key) SignMessage(ns Namespace, message []byte) ([]byte, error) {
 	if ns == "" {
@@ -102,7 +101,7 @@ func parseSigner(data []byte) (ssh.Signer, error) {
 // half is in the agent or lies beside it.
 //
 // A private key file is refused if its mode is looser than 0600, if it is not
-// a regular file, or if it is a link that belongs to somebody else.
+// a regular file, or if it is a link that belongs to another user.
 func LoadSigner(path string) (ssh.Signer, error) {
 	if strings.HasSuffix(path, ".pub") {
 		line, err := readKeyFile("public key", path, func(fs.FileInfo) error { return nil })

@@ -75,8 +75,8 @@ func (e Entry) ValidAt(at time.Time) bool {
 }
 
 // ExamplePrefix begins the names of the people that "tally init" makes for
-// examples. Their private keys lie in the workspace, so what they sign is signed
-// by whoever has it.
+// examples. Their private keys lie in the workspace, so every holder of the
+// workspace can sign in their names.
 const ExamplePrefix = "example-"
 
 // IsExample reports whether a name is that of an example person.
@@ -97,7 +97,7 @@ func (e Entry) window() string {
 }
 
 // Verify verifies one armoured signature, SSH or OpenPGP, over message for one
-// act, by somebody whom the file admits for that act at that time. The time is
+// act, by a signer whom the file admits for that act at that time. The time is
 // that of the act's place in the ledger; it is never zero and never "now".
 func (s *Signers) Verify(armored, message []byte, ns Namespace, at time.Time) (Signature, error) {
 	if isOpenPGP(armored) {
@@ -328,7 +328,7 @@ func unionRoles(lines []Entry) []Role {
 
 func quoteAll(names []string) string {
 	if len(names) == 0 {
-		return "nobody"
+		return "no principal"
 	}
 	quoted := make([]string, len(names))
 	for i, n := range names {

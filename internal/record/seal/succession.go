@@ -8,8 +8,8 @@ import (
 	"tallystick/internal/record/refusal"
 )
 
-// LoneOperator is the one line of a file that names an operator and nobody else, as
-// that of a registry does: no person could ever change such a file.
+// LoneOperator is the one line of a file that names an operator and no other
+// signer, as that of a registry does: no person could ever change such a file.
 func (s *Signers) LoneOperator() (Entry, bool) {
 	if len(s.entries) != 1 {
 		return Entry{}, false
@@ -35,10 +35,10 @@ func (s *Signers) WithOperatorKey(key PublicKey) ([]byte, error) {
 	return data, err
 }
 
-// succeedsAlone verifies that a lone operator changed the key and nothing else. The
-// key in force signs the file, because nobody else can; the new one signs it too,
-// because otherwise a stranger could write the key of somebody else into a ledger
-// and pass for its successor or its forebear.
+// succeedsAlone verifies that a lone operator changed the key and nothing else.
+// The key in force signs the file, because no other key can; the new one signs
+// it too, because otherwise a stranger could write another person's key into a
+// ledger and pass for its successor or its forebear.
 func (s *Signers) succeedsAlone(prev *Signers, sigs [][]byte, at time.Time) error {
 	fail := func(format string, args ...any) error {
 		return refusal.Newf(refusal.SignersChainBroken, "%s version %d: "+format, append([]any{prev.name, s.version}, args...)...)

@@ -8,7 +8,7 @@ import (
 	"tallystick/internal/record/refusal"
 )
 
-// lone is version 1 of a file that names an operator and nobody else.
+// lone is version 1 of a file that names an operator and no other signer.
 func lone(t testing.TB, name string) *Signers {
 	t.Helper()
 	data, err := Compose(1, digest.ID{}, []Entry{{Principals: "olga", Key: testKey(t, name).Public(), Roles: []Role{Operator}}})
@@ -53,7 +53,7 @@ func TestALoneOperatorChangesTheirOwnKey(t *testing.T) {
 	}
 }
 
-func TestNobodyElseChangesTheKeyOfALoneOperator(t *testing.T) {
+func TestOnlyALoneOperatorChangesItsKey(t *testing.T) {
 	first := lone(t, "alice")
 	good, err := first.WithOperatorKey(testKey(t, "bob").Public())
 	if err != nil {
@@ -113,7 +113,7 @@ func TestPeopleAreNotReplacedByALoneOperator(t *testing.T) {
 	next := []byte(header(people.Version()+1, people.Digest()) + "bob " + testKey(t, "bob").Public().String() + " roles=operator\n")
 	_, err := Extend(people, next, [][]byte{signAs(t, "bob", NamespaceSigners, next), signAs(t, "bob", NamespaceSigners, next)}, noon)
 	refused(t, err, refusal.TwoPersonRule, "")
-	// Not even by two people: nobody could change it again.
+	// Not even by two people: no quorum could change it again.
 	_, err = Extend(people, next, [][]byte{signAs(t, "alice", NamespaceSigners, next), signAs(t, "bob", NamespaceSigners, next)}, noon)
 	refused(t, err, refusal.SignersChainBroken, "too few people")
 }

@@ -76,7 +76,7 @@ func checkRSA(pub *rsa.PublicKey) error {
 }
 
 // smallOrderY are the y coordinates of the eight points of small order on the
-// curve, little-endian. The sign bit of x is no part of them: each stands for
+// curve, little-endian. The sign bit of x is not part of them: each stands for
 // both points with that y, and for the spellings of a point with x = 0 that
 // set the sign bit all the same.
 var smallOrderY = [5][32]byte{

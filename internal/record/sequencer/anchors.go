@@ -65,7 +65,7 @@ func loadAnchor(fsys store.FS, path string) (AnchorFile, error) {
 	}
 	if err != nil {
 		// An anchor that cannot be parsed is evidence that does not verify, not
-		// a file of somebody else's: its name claims to be one.
+		// a foreign file: its name claims to be an anchor.
 		return AnchorFile{}, refusal.Newf(refusal.AnchorSignatureInvalid, "%s: %w", path, err).
 			WithHint("restore the file from git; it was changed after it was published")
 	}

@@ -102,8 +102,8 @@ func (l *Ledger) submit(p *Pending) *Pending {
 	return p
 }
 
-// check refuses what would make the ledger unreadable. It is no substitute for
-// canonical bytes, which the caller promises.
+// check refuses what would make the ledger unreadable. It is not a substitute
+// for canonical bytes, which the caller promises.
 func (p *Pending) check() error {
 	switch n := len(p.body); {
 	case n > evidence.MaxEntryBytes-1024:
@@ -246,8 +246,8 @@ func (l *Ledger) write(batch []*Pending) error {
 	}
 	l.buf = ledger.AppendSealLine(l.buf, head.Size, l.chain.Head(), signature)
 	if l.cfg.Remote != nil {
-		// Crash after this: the batch is part of the ledger, though nobody was
-		// told, and the next opening fetches it.
+		// Crash after this: the batch is part of the ledger, though the caller
+		// was not told, and the next opening fetches it.
 		if err := l.cfg.Remote.Commit(first, l.buf); err != nil {
 			return err
 		}
@@ -258,7 +258,7 @@ func (l *Ledger) write(batch []*Pending) error {
 			return err
 		}
 	}
-	// Crash before this returns: unsealed or whole, nobody was promised it.
+	// Crash before this returns: unsealed or whole, it was never acknowledged.
 	if err := l.log.Append(l.buf); err != nil {
 		return err
 	}

@@ -202,9 +202,9 @@ func TestNothingIsAppendedToAForgedLedger(t *testing.T) {
 	}
 }
 
-// TestAnAnchorOfNobodyInForceIsEvidenceThatDoesNotVerify: an anchor dated
-// outside the time of every operator is a forgery, no mistake of whoever asks.
-func TestAnAnchorOfNobodyInForceIsEvidenceThatDoesNotVerify(t *testing.T) {
+// TestAnAnchorOutsideEveryOperatorsTimeDoesNotVerify: such an anchor is a
+// forgery, not a mistake of the caller.
+func TestAnAnchorOutsideEveryOperatorsTimeDoesNotVerify(t *testing.T) {
 	cfg := testConfig(t)
 	mustCreate(t, cfg, 3)
 	publish(t, cfg)
@@ -416,8 +416,8 @@ func TestAReplacedOperatorSignsNothingMore(t *testing.T) {
 	}
 }
 
-// TestAChangeOfSignersEndsItsBatch: what waits behind it is sealed apart, by
-// whoever is an operator then. Together they would not verify.
+// TestAChangeOfSignersEndsItsBatch: what waits behind it is sealed apart, by an
+// operator of the new file. Together they would not verify.
 func TestAChangeOfSignersEndsItsBatch(t *testing.T) {
 	cfg := testConfig(t)
 	mustCreate(t, cfg, 0)
@@ -779,7 +779,8 @@ func TestRepairCutsNothingThatWasAcknowledged(t *testing.T) {
 			t.Errorf("%s: repair cut what was acknowledged (%v)", name, err)
 		}
 	}
-	// Nobody knows of it: then it is what a crash left, and its bytes are kept.
+	// No caller knows of it: then it is what a crash left, and its bytes are
+	// kept.
 	before := damage(cfg, 8)
 	cfg.Anchors, cfg.StateDir = "", t.TempDir()
 	r, err := Repair(context.Background(), cfg)

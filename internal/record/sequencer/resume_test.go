@@ -19,8 +19,8 @@ func indexes() (func(ledger.Record) error, *[]int64) {
 	return func(r ledger.Record) error { *seen = append(*seen, r.Index); return nil }, seen
 }
 
-// TestOpeningContinuesFromAVerification: a command that has read the ledger does
-// not read it again to append to it, and whoever reads afterwards goes on from
+// TestOpeningContinuesFromAVerification: a command that has read the ledger
+// does not read it again to append to it, and a later reader continues from
 // what opening verified.
 func TestOpeningContinuesFromAVerification(t *testing.T) {
 	cfg := testConfig(t)

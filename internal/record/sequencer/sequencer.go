@@ -81,10 +81,10 @@ type Config struct {
 	segmentBytes int64 // 0 means SegmentBytes; the tests cross it often
 }
 
-// A Remote takes each batch before it is on disk and before anybody is told.
+// A Remote takes each batch before it is on disk and before the caller is told.
 type Remote interface {
 	// Commit stores the batch whose first entry has the index first. It returns
-	// nil only if nobody else can have stored another one there.
+	// nil only if no other machine can have stored another one there.
 	Commit(first int64, batch []byte) error
 	// Close lets the next machine in.
 	Close() error
@@ -325,8 +325,9 @@ func (l *Ledger) load(ctx context.Context) error {
 	return l.memory.remember(v.TreeHead)
 }
 
-// vouched asks a witness about a ledger that came from a store, on a machine that
-// knows nothing of it: whoever cut off its end would have to fool the witness too.
+// vouched asks a witness about a ledger that came from a store, on a machine
+// that knows nothing of it: an attacker who cut off its end would have to fool
+// the witness too.
 func (c *Config) vouched(ctx context.Context, v *ledger.Verified) error {
 	if c.Vouch == nil {
 		return refusal.Newf(refusal.NothingVouches, "nothing vouches that the %d entries of %s are all: this machine has no memory of it, the workspace no anchor, and tally.yaml names no witness", v.Size, c.Origin).

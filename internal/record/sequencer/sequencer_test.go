@@ -144,8 +144,8 @@ func TestOpenRefusesASecondWriter(t *testing.T) {
 	}
 }
 
-// TestCommittedSeesEveryBatchInOrder: an index that is fed by it has every entry
-// that somebody was told is on disk, before they were told.
+// TestCommittedSeesEveryBatchInOrder: an index that is fed by it has every
+// entry before its caller is told that it is on disk.
 func TestCommittedSeesEveryBatchInOrder(t *testing.T) {
 	cfg := testConfig(t)
 	mustCreate(t, cfg, 0)

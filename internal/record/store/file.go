@@ -195,9 +195,9 @@ func replaceFile(fsys FS, name string, data []byte, perm fs.FileMode) error {
 	return nil
 }
 
-// writeTemp writes and syncs a file beside name. Its name is new each time:
-// two writers of the same file must not write into each other's, and nobody
-// can lay a link in its way.
+// writeTemp writes and syncs a file beside name. Its name is new each time: two
+// writers of the same file must not write into each other's, and no process can
+// lay a link in its way.
 func writeTemp(fsys FS, name string, data []byte, perm fs.FileMode) (tmp string, err error) {
 	tmp = fmt.Sprintf("%s.%s.tmp", name, rand.Text())
 	f, err := fsys.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
@@ -227,8 +227,8 @@ func MakeDir(fsys FS, name string, perm fs.FileMode) error {
 	case err == nil && !info.IsDir():
 		return refusal.Newf(refusal.AlreadyExists, "%s is a %s, not a folder", name, kindOf(info))
 	case err == nil:
-		// Whoever made it may have died before the name was on disk. A parent
-		// that may not even be read is none that we made it in.
+		// Its maker may have died before the name was on disk. We did not make
+		// it in a parent that we may not even read.
 		if err := fsys.SyncDir(parent); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return writeError("making folder", name, err)
 		}

@@ -12,8 +12,8 @@ import (
 	"tallystick/internal/record/store"
 )
 
-// An anchor or a checkpoint that somebody made a pipe must not keep a verifier
-// waiting for ever.
+// An anchor or a checkpoint that was replaced by a pipe must not keep a
+// verifier waiting for ever.
 func TestPipesAreNeitherWaitedForNorReplaced(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(name, 0o600); err != nil {

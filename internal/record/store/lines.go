@@ -18,9 +18,9 @@ type Lines struct{ log Log }
 
 // OpenLines opens a file of lines, which is made if it is not there, and shows
 // each of them, without its newline, to visit, which must not keep the slice. A
-// last line without its newline, or with a zero byte in it, is what a crash left
-// of a line that nobody was promised: it is cut off. No line may be longer than
-// most bytes.
+// last line without its newline, or with a zero byte in it, is what a crash
+// left of a line that was never acknowledged: it is cut off. No line may be
+// longer than most bytes.
 func OpenLines(fsys FS, name string, most int, visit func(at int64, line []byte) error) (*Lines, error) {
 	if err := MakeDir(fsys, filepath.Dir(name), 0o700); err != nil {
 		return nil, err
@@ -86,8 +86,8 @@ func readLines(f File, name string, most int, visit func(at int64, line []byte) 
 	}
 }
 
-// settleLines cuts off what is no line, and puts the rest on disk: what was read
-// is built upon from now on. See [OpenLog] about writing it again.
+// settleLines cuts off what is not a line, and puts the rest on disk: what was
+// read is built upon from now on. See [OpenLog] about writing it again.
 func settleLines(fsys FS, f File, name string, last, good int64) error {
 	err := f.Truncate(good)
 	if err == nil {

@@ -144,7 +144,7 @@ func writeAgain(f File, from, to int64) error {
 
 // Append writes data after the acknowledged bytes and returns when it is on
 // disk. After a failure the log takes nothing more: the file may hold bytes
-// that nobody was promised, and only reading it again tells.
+// that were never acknowledged, and only reading it again tells.
 func (l *Log) Append(data []byte) error {
 	if l.broken != nil {
 		return l.broken

@@ -82,7 +82,7 @@ func CreatePack(fsys FS, name string, first ...[]byte) (*Pack, error) {
 	}
 	if err != nil {
 		f.Close()
-		// Nothing is in it, and whoever tries again must not find it in the way.
+		// Nothing is in it, and the next try must not find it in the way.
 		return nil, errors.Join(err, fsys.Remove(name))
 	}
 	return p, nil
@@ -96,8 +96,8 @@ func (p *Pack) Put(data []byte) digest.Content {
 	return d
 }
 
-// put is Put for who has just computed the piece's name. Under another
-// name nobody would ever get it back.
+// put is Put for a caller that has just computed the piece's name. Under
+// another name the piece could never be found again.
 func (p *Pack) put(d digest.Content, data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,7 +172,7 @@ func (p *Pack) Commit() error {
 		p.syncing = false
 		p.progress.Broadcast()
 	}
-	if p.synced >= target { // perhaps by somebody else's sync
+	if p.synced >= target { // perhaps by the sync of another caller
 		return nil
 	}
 	return p.broken
@@ -201,7 +201,8 @@ func (p *Pack) flush() {
 }
 
 // gather lets those who are about to put something put it, so that one sync
-// serves them too. It waits for nobody who has nothing to do at the moment.
+// serves them too. It does not wait for callers that have nothing to put at the
+// moment.
 func (p *Pack) gather() {
 	for before := -1; before != len(p.buf); {
 		before = len(p.buf)

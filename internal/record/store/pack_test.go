@@ -113,9 +113,9 @@ func TestAWrongCopyInAPackHidesNothing(t *testing.T) {
 	}
 }
 
-// A pack that is none hides nothing in the others; but whether it had what is
-// not found elsewhere nobody knows.
-func TestVaultWithAPackThatIsNone(t *testing.T) {
+// A file that is not a pack hides nothing in the others; but it is unknown
+// whether it had what is not found elsewhere.
+func TestVaultWithAFileThatIsNotAPack(t *testing.T) {
 	for what, spoil := range map[refusal.Name]func(name string) error{
 		refusal.Malformed:  func(name string) error { return os.WriteFile(name, []byte("something else\n"), 0o600) },
 		refusal.Unreadable: func(name string) error { return os.Mkdir(name, 0o700) },
@@ -204,7 +204,7 @@ func TestPackNoBitFlips(t *testing.T) {
 				}
 			}
 			if lost == 0 {
-				t.Fatalf("byte %d bit %d: nobody noticed", i, bit)
+				t.Fatalf("byte %d bit %d: no check noticed", i, bit)
 			}
 		}
 	}

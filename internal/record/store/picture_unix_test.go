@@ -221,7 +221,7 @@ func TestPicturesKeepWhatFits(t *testing.T) {
 	}
 	os.Remove(dir + "/big")
 	if err := now.Restore(dir, roomy); err == nil || !strings.Contains(err.Error(), "too large") {
-		t.Errorf("restored what nobody has: %v", err)
+		t.Errorf("restored a file that is not kept: %v", err)
 	}
 }
 
@@ -234,7 +234,7 @@ func TestEscapedPathsComeBack(t *testing.T) {
 	}
 	for _, text := range []string{`\`, `\y`, `\x4`, `\x41`, "\xff", "a\n", `\xFF`} {
 		if name, ok := UnescapePath(text); ok {
-			t.Errorf("%q is %q, and nobody writes it so", text, name)
+			t.Errorf("%q is %q, and no writer spells it so", text, name)
 		}
 	}
 }

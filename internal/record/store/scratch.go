@@ -18,7 +18,7 @@ import (
 
 // A Scratch is the working folder of a case, in which an agent's tools read and
 // write by name. Names are relative, with slashes. No name leads out of the
-// folder, not through a link either, and not through one that somebody lays
+// folder, not through a link either, and not through one that a process lays
 // while a call is under way: the operating system resolves each name below an
 // open folder.
 //

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// scratch makes a working folder beside a file that nobody may reach.
+// scratch makes a working folder beside a file that no call may reach.
 func scratch(t *testing.T) (s *Scratch, dir, secret string) {
 	t.Helper()
 	top := t.TempDir()
@@ -125,7 +125,7 @@ func TestScratchReadsAndWritesFiles(t *testing.T) {
 		{"other case", func() error { return s.Write("a/B/d.txt", nil) }, `differs only in case from "a/b"`},
 		{"other case of a file", func() error { return s.Write("a/b/C.txt", nil) }, `differs only in case from "a/b/c.txt"`},
 		{"a name that is an option", func() error { return s.Write("-rf", nil) }, "begins with '-'"},
-		{"a name that nobody sees", func() error { return s.Write("a\u200b", nil) }, "invisible"},
+		{"a name that a reader cannot see", func() error { return s.Write("a\u200b", nil) }, "invisible"},
 		{"a name that is too long", func() error { return s.Write(strings.Repeat("x", 200), nil) }, "cannot be divided"},
 	} {
 		err := tt.do()

@@ -32,8 +32,9 @@ type Shelf struct {
 	next   int
 }
 
-// OpenShelf opens the shelf in dir, which is made when the first piece is put. A
-// torn end of a pack is what a crash left of pieces that nobody was promised.
+// OpenShelf opens the shelf in dir, which is made when the first piece is put.
+// A torn end of a pack is what a crash left of pieces that were never
+// acknowledged.
 func OpenShelf(fsys FS, dir string) (*Shelf, error) {
 	s := &Shelf{fsys: fsys, dir: dir, pieces: make(map[digest.Content]PieceAt)}
 	names, err := s.packs()

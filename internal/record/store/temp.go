@@ -161,8 +161,8 @@ func isOurs(e os.DirEntry) bool {
 	return info.IsDir() || info.Mode().IsRegular() && strings.HasPrefix(e.Name(), ownerPrefix)
 }
 
-// sweepOwner removes what an owner left, if its lock is free. Without a lock nobody knows
-// whether it lives: it may be an outsider that removed it.
+// sweepOwner removes what an owner left, if its lock is free. Without a lock we
+// cannot know whether it lives: an outsider may have removed the lock.
 func sweepOwner(dir, owner string, names []string) {
 	path := filepath.Join(dir, ownerPrefix+owner)
 	info, err := os.Lstat(path)
@@ -188,8 +188,8 @@ func sweepOwner(dir, owner string, names []string) {
 	}
 }
 
-// removeSealed removes a folder, opening folders inside it that nobody may enter if it
-// must.
+// removeSealed removes a folder, opening folders inside it that no user may
+// enter, if it must.
 func removeSealed(dir string) error {
 	if err := os.RemoveAll(dir); err == nil {
 		return nil

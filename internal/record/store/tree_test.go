@@ -41,7 +41,7 @@ func TestATreeIsThereWholeOrNotAtAll(t *testing.T) {
 	}
 	expect("", 0)
 
-	if err := os.Mkdir(dir, 0o755); err != nil { // an empty folder is in nobody's way
+	if err := os.Mkdir(dir, 0o755); err != nil { // an empty folder is not in the way
 		t.Fatal(err)
 	}
 	if err := write("first").Commit(false); err != nil {

@@ -239,9 +239,9 @@ func (v *Vault) copies(visit func(at PieceAt, name digest.Content, indexed bool)
 }
 
 // WrongCopies says which further copies of pieces in packs, and which copies
-// that were read before, are not what their name says, although another copy may
-// be. Nobody who asks for the piece gets them; that they are there is a sign that
-// somebody wrote into a pack.
+// that were read before, are not what their name says, although another copy
+// may be. A caller that asks for the piece never gets them; that they are there
+// is a sign that a pack was written into from outside.
 func (v *Vault) WrongCopies(limit int64) ([]error, error) {
 	if err := v.scan(); err != nil {
 		return nil, err
@@ -359,8 +359,9 @@ func (v *Vault) scanInto(pieces *pieceIndex) error {
 	return nil
 }
 
-// FileOf names the file that a piece is read from, or "". Whoever remembers that
-// a piece was whole can tell from the file whether it was touched since.
+// FileOf names the file that a piece is read from, or "". A caller that
+// remembers that a piece was whole can tell from the file whether it was
+// touched since.
 func (v *Vault) FileOf(d digest.Content) string {
 	v.mu.Lock()
 	defer v.mu.Unlock()

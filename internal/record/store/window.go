@@ -7,8 +7,8 @@ import (
 	"tallystick/internal/record/refusal"
 )
 
-// An OpenPiece is a piece of evidence of which parts are read. Nobody has compared
-// it with its name: whoever reads it hashes what he reads.
+// An OpenPiece is a piece of evidence of which parts are read. It has not been
+// compared with its name: the reader hashes what it reads.
 type OpenPiece struct {
 	*io.SectionReader
 	f File

@@ -147,7 +147,7 @@ func (n *Node) appendJSON(dst []byte) []byte {
 
 // Quote writes text as JSON does, which YAML reads as the same text. Text that
 // has no spelling becomes a mark that no reader takes for a value, so that
-// whoever reads the result refuses it.
+// every reader refuses the result.
 func Quote(s string) string {
 	quoted, err := canon.Marshal(s)
 	if err != nil {

@@ -11,8 +11,8 @@
 // names file, line and column, what was found and what was expected.
 //
 // Input is bounded before a YAML library sees it, by [Rules]. The package
-// checks the form of a file and not what it says; whoever decodes a document
-// validates it, and reports what is wrong with [Document.Refuse].
+// checks the form of a file and not what it says; the caller that decodes a
+// document validates it, and reports what is wrong with [Document.Refuse].
 package strictyaml
 
 import (
@@ -157,7 +157,7 @@ func (d *Document) Refuse(err error) error {
 	if path := PathOf(err); path != nil {
 		line, column = d.Top.find(path)
 	}
-	// A name that nothing has is the mistake of whoever wrote it, and stays one.
+	// A name that nothing has is the author's mistake, and stays one.
 	var inner *refusal.Error
 	if errors.As(err, &inner) && inner.Name == refusal.UnknownName {
 		return refusal.Newf(refusal.UnknownName, "%s:%d:%d: %w", d.file.name, line, column, err).WithHint("%s", inner.Hint)

@@ -137,7 +137,7 @@ func TestCallersSetTheBounds(t *testing.T) {
 		{"depth", Rules{MaxDepth: 2}, "a: [b]", "a: [[b]]", "x:1:6: nested deeper than 2 levels"},
 		{"lists in a line", Rules{MaxInline: 3}, "- - - b", "- - - - b", "x:1:8: more than 3 lists begin in one line"},
 		{"lists in a line, with tabs", Rules{MaxInline: 3}, "# -\t-\t-\t\na: b", "# -\t-\t-\t-\t\na: b", "x:1:10: more than 3 lists begin in one line"},
-		{"marks without blanks are no lists", Rules{MaxInline: 3}, "a: '-------- -- -- -- -- '", "a: '-------- - - - '", "lists begin in one line"},
+		{"marks without blanks are not lists", Rules{MaxInline: 3}, "a: '-------- -- -- -- -- '", "a: '-------- - - - '", "lists begin in one line"},
 		{"marks in a row", Rules{MaxMarks: 3}, "a: '---'", "a: '----'", "x:1:8: more than 3 marks such as - ? : < stand in a row"},
 		{"text that begins with a digit", Rules{PlainDigits: true}, "a: 3 files", "a: 2026-05-12T14:00:00Z", "x:1:4: found \"2026-05-12T14:00:00Z\" without quotes"},
 		{"text that begins with a digit, else", Rules{}, "a: \"3 files\"", "a: 3 files", "x:1:4: found \"3 files\" without quotes"},
@@ -287,7 +287,7 @@ func TestMapOfAnythingTakesAnyValue(t *testing.T) {
 
 // TestAMegabyteOfMarksIsRefusedAtOnce: the first reader alone takes a minute
 // and more for each of these, and a pull request can bring them (trials S8).
-// Whoever takes the second reader away sees this test time out.
+// Without the second reader this test times out.
 func TestAMegabyteOfMarksIsRefusedAtOnce(t *testing.T) {
 	for _, unit := range []string{"&a ", "& ", "*", "*a ", "!a ", "! ", "!", "%", "%a ", "@", "`", "<", "<< ", "a: &", " *", "? ", "&a *a "} {
 		for _, start := range []string{"", "a: ", "- "} {

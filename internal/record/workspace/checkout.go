@@ -14,8 +14,8 @@ import (
 
 // A checkout is a workspace that came out of git, without the ledger that its
 // tally.yaml names. It gets a ledger of its own, under a random origin, and
-// .tally/checkout.yaml names that. Nobody signs for such a ledger, so nothing in
-// it counts for more than scratch.
+// .tally/checkout.yaml names that. No person signs for such a ledger, so
+// nothing in it counts for more than scratch.
 
 // CheckoutFile is where a checkout's own ledger is named.
 func (w *Workspace) CheckoutFile() string { return w.Private("checkout.yaml") }

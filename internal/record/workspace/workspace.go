@@ -248,7 +248,7 @@ func (w *Workspace) SignersFile() string   { return w.Path("signers", "allowed_s
 func (w *Workspace) CheckpointsDir() string { return w.Private("checkpoints") }
 
 // AnchorsDir is the folder of the ledger's anchors. Those of a checkout's own
-// ledger concern nobody else and stay out of git.
+// ledger concern only this checkout and stay out of git.
 func (w *Workspace) AnchorsDir() string {
 	if w.Shared != nil {
 		return w.Private("anchors")

@@ -69,7 +69,7 @@ func TestSettingsAreStrict(t *testing.T) {
 		{"a trust root of zeros", "version: 1\norigin: a\ntrust_root: " + digest.ID{}.String() + "\n", "trust_root is missing"},
 		{"a trust root cut short", strings.Replace(honest, root.String(), root.String()[:20], 1), "trust_root:"},
 		{"a version of the future", strings.Replace(honest, "version: 1", "version: 2", 1), "version: found 2, this program knows 1"},
-		{"an origin that is none", strings.Replace(honest, "example.com", "Example.com", 1), "origin"},
+		{"an invalid origin", strings.Replace(honest, "example.com", "Example.com", 1), "origin"},
 		{"more in the quorum than there are", honest + witness + "quorum: 2\n", "quorum is 2, there are 1 witnesses"},
 		{"a negative quorum", honest + "quorum: -1\n", "quorum is -1"},
 	} {

@@ -47,7 +47,7 @@ type Builtin struct {
 	// hand work to.
 	Agents []Helper `json:"agents,omitempty"`
 
-	// Pinned are the digests of the definitions of outside tools that somebody
+	// Pinned are the digests of the definitions of outside tools that a person
 	// has read; see [ToolDigest].
 	Pinned map[string]digest.ID `json:"pinned,omitempty"`
 
@@ -91,8 +91,8 @@ type Mitigations struct {
 	// fence that the result cannot close.
 	FenceUntrusted *bool `json:"fence_untrusted,omitempty"`
 
-	// PinTools shows the words of outside tools about themselves only if
-	// somebody has read and pinned them, and refuses a tool that is not the one
+	// PinTools shows the words of outside tools about themselves only if a
+	// person has read and pinned them, and refuses a tool that is not the one
 	// that was pinned, or that hides characters.
 	PinTools *bool `json:"pin_tools,omitempty"`
 

@@ -93,7 +93,7 @@ func TestThePagesExampleIsWhatHappens(t *testing.T) {
 	}
 }
 
-// Whoever writes a target needs the lists complete.
+// The author of a target needs complete lists.
 func TestThePageNamesEverySetting(t *testing.T) {
 	page := page(t)
 	for _, v := range []any{Builtin{}, Helper{}, Mitigations{}} {

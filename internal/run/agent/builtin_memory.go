@@ -70,7 +70,7 @@ type ruling struct {
 // review applies the rules for duplicates, conflicts and superseding
 // (recency, confidence, source). Nothing is ever overwritten quietly:
 //
-//   - the same tier, key and value again is no write;
+//   - the same tier, key and value again is not a write;
 //   - of semantic and procedural memory a key has one live entry, and another
 //     value for it must name the entry that it supersedes;
 //   - working memory is the agent's own scratch pad: the last value counts;

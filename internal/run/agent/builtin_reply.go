@@ -26,8 +26,8 @@ type reply struct {
 	dropped int // calls beyond maxCalls
 }
 
-// A badReply is a call of a model that gave nothing to go on with. Again says
-// that asking again may help.
+// A badReply is a call of a model that gave nothing to continue with. Again
+// says that asking again may help.
 type badReply struct {
 	name   string // for the event
 	detail string

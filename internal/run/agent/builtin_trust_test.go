@@ -44,7 +44,7 @@ func TestATaintedCallNeedsAPerson(t *testing.T) {
 	if len(approved.called) != 2 {
 		t.Errorf("an approved call was not made: %q", approved.called)
 	}
-	// Reading is no harm, and what is proposed before the page is read is not
+	// Reading does no harm, and what is proposed before the page is read is not
 	// tainted by it, even in the same reply.
 	r := trial{box: poisonedBox(), approvals: refuseAll, say: []said{{calls: []wire.Call{{Name: "fetch", Args: []byte(`{}`)}, {Name: "transfer", Args: []byte(`{"to":"a"}`)}}}, want("look", `{}`), text("x")}}.must(t)
 	if len(r.called) != 3 {
@@ -110,7 +110,7 @@ func TestMemoryFromUntrustedTextNeedsAPerson(t *testing.T) {
 	}
 }
 
-func TestUntrustedMemoryTaintsWhoeverRecallsIt(t *testing.T) {
+func TestUntrustedMemoryTaintsTheAgentThatRecallsIt(t *testing.T) {
 	// Two pieces of work in one reply: the second is handed over untainted, and
 	// knows what the first has written.
 	vulnerable := remembering
@@ -209,7 +209,7 @@ func TestAHelperSeesOnlyItsInputAndSignsItsMemory(t *testing.T) {
 	lacks(t, r.requests[1], "secret of the user")
 	has(t, r.requests[1], `"model":"small"`)
 	has(t, r.requests[1], "Notes.")
-	lacks(t, r.requests[1], `"name":"handoff"`) // nobody is left to hand over to
+	lacks(t, r.requests[1], `"name":"handoff"`) // no agent is left to hand over to
 	has(t, r.last(t), "kept")
 	if e := r.state.Memory[0]; e.Source != "agent:notes" {
 		t.Errorf("source %q", e.Source)
@@ -229,7 +229,7 @@ func TestThePolicyDecidesAboutHandoffs(t *testing.T) {
 	if r.count("handoff") != 1 || r.count("error:unknown_agent") != 1 {
 		t.Errorf("an agent handed work to itself: events %v", r.types())
 	}
-	for _, args := range []string{`{"agent":"main","input":"go"}`, `{"agent":"nobody","input":"go"}`, `{"agent":"other","input":""}`} {
+	for _, args := range []string{`{"agent":"main","input":"go"}`, `{"agent":"unknown","input":"go"}`, `{"agent":"other","input":""}`} {
 		r = trial{target: target, say: []said{want("handoff", args), text("x")}}.must(t)
 		if r.count("error:unknown_agent") != 1 {
 			t.Errorf("%s: events %v", args, r.types())

@@ -18,15 +18,15 @@ import (
 	"tallystick/internal/run/bench"
 )
 
-// A Draft is a target for an agent that is already there, before anybody has
+// A Draft is a target for an agent that is already there, before a person has
 // looked at it.
 type Draft struct {
 	Name  string
 	Kind  Kind
 	YAML  []byte
 	Notes []string // what the person should know or do
-	// Installed are folders of the workspace that git should not have: they are
-	// made again by whoever clones it.
+	// Installed are folders of the workspace that git should not have: each
+	// user who clones it makes them again.
 	Installed []string
 }
 

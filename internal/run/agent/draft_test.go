@@ -54,7 +54,7 @@ func TestDraftOfAnAgentThatIsThere(t *testing.T) {
 			[]string{"source: agent.py", "venv: .venv"}, ""},
 		{"a function of the package tallystick", append(env, "agent.py=from tallystick import agent\n@agent\ndef f(text): pass\n"), "python:agent.py", "", nil, "agent",
 			[]string{`command: [python, "-m", tallystick, /agent/agent.py]`}, ""},
-		{"a decorator of somebody else", append(env, "agent.py=from other import agent\n@agent\ndef f(text): pass\n"), "python:agent.py", "", nil, "agent",
+		{"a decorator of another package", append(env, "agent.py=from other import agent\n@agent\ndef f(text): pass\n"), "python:agent.py", "", nil, "agent",
 			[]string{"command: [python, /agent/agent.py]"}, ""},
 		{"what it imports lies beside it", append(env, "bot/agent.py=from tools import x\n", "bot/tools.py"), "python:bot/agent.py", "", nil, "agent",
 			[]string{"command: [python, /agent/agent.py]", "source: bot"}, ""},

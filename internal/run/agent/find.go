@@ -45,7 +45,7 @@ func (d *drafting) findVenv(from string) (string, error) {
 		if within(d.top, filepath.Clean(env)) {
 			return d.short(filepath.Clean(env))
 		}
-		d.note("the environment is $%s, which is %s now: whoever runs this activates his own first", variable, env)
+		d.note("the environment is $%s, which is %s now: each operator who runs this activates their own first", variable, env)
 		return "$" + variable, nil
 	}
 	for _, find := range []func() string{d.poetry, d.pyenv} {

@@ -11,7 +11,7 @@ import (
 	"tallystick/internal/run/wire"
 )
 
-// rehearsalToken is no secret: it opens nothing.
+// rehearsalToken is not a secret: it opens nothing.
 const rehearsalToken = "tally-rehearsal"
 
 // rehearsalWords are what the user and the model say in a rehearsal. They are the

@@ -16,10 +16,11 @@ import (
 	"tallystick/internal/run/sandbox/image"
 )
 
-// Shown is what a program finds of this machine, by digest: the root file system
-// and every mount. Between [Shown.Begin] and [Held.End] nothing of it may change:
-// what was digested is then what was shown, whoever put back what they had taken.
-// It is safe for concurrent use. A nil one shows nothing.
+// Shown is what a program finds of this machine, by digest: the root file
+// system and every mount. Between [Shown.Begin] and [Held.End] nothing of it
+// may change: what was digested is then what was shown, even to a process that
+// put back what it had taken. It is safe for concurrent use. A nil one shows
+// nothing.
 type Shown struct {
 	mu    sync.Mutex
 	parts []*part
@@ -114,8 +115,8 @@ func (s *Shown) showHost() error {
 		one.digest = digest.ContentOf(append(release, strings.Join(h.Lines(), "\n")...))
 		return h, nil
 	}
-	// Of another state of the host nothing is known, so later cases go on with it;
-	// only those that ran while it changed do not count.
+	// Of another state of the host nothing is known, so later cases continue
+	// with it; only those that ran while it changed do not count.
 	one.again = take
 	var err error
 	if one.held, err = take(); err != nil {

@@ -24,7 +24,7 @@ const warmPython = "python"
 // pythonName is what an interpreter is called.
 var pythonName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^python(3(\.[0-9]+)?)?$`) })
 
-// checkWarm refuses a command of which nobody can tell what it imports.
+// checkWarm refuses a command whose imports cannot be told.
 func (c *Command) checkWarm() error {
 	switch {
 	case c.Warm == "":

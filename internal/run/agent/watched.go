@@ -41,7 +41,7 @@ func (t *Target) Watched() []string {
 		out = append(out, filesBelow(host)...)
 	}
 	if t.venv != nil {
-		// Whoever installs something adds a folder there, which changes its time.
+		// Installing a package adds a folder there, which changes its time.
 		libs, _ := filepath.Glob(t.venv.host("lib*", "python*", "site-packages"))
 		out = append(out, libs...)
 	}

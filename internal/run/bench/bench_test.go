@@ -23,7 +23,7 @@ func TestScratchRunsAtOnceAndSaysSo(t *testing.T) {
 	for name, data := range Example("play", Scratch, nil, nil, now) {
 		f.write("bench/play/"+name, data)
 	}
-	opt := Options{Now: now} // nobody is trusted, nobody is asked
+	opt := Options{Now: now} // no signer is trusted or asked
 	v, err := Verify(f.root, "play", opt)
 	f.must(err)
 	if v.Level() != "scratch" || len(v.Signers()) != 0 || v.Digest().IsZero() {
@@ -247,7 +247,7 @@ func TestNoChangedBitGoesUnnoticed(t *testing.T) {
 			case strings.HasSuffix(name, ".yaml") && v.Digest() == honest:
 				meaningless++
 			default:
-				t.Errorf("%s: byte %d changed from %q to %q and nobody noticed", name, i, data[i], changed[i])
+				t.Errorf("%s: byte %d changed from %q to %q and no check noticed", name, i, data[i], changed[i])
 			}
 		}
 		f.write("bench/greet/"+name, data)
@@ -343,7 +343,7 @@ func TestClassesThatLookAlikeAreRefused(t *testing.T) {
 func TestDatasetLinesAreStrict(t *testing.T) {
 	for _, tt := range []struct{ name, lines, want string }{
 		{"no newline at the end", `{"id":"a"}`, "no newline"},
-		{"a line that is no object", "[1]\n", "dataset.jsonl:1:"},
+		{"a line that is not an object", "[1]\n", "dataset.jsonl:1:"},
 		{"no id", "{\"id\":\"a\"}\n{\"x\":1}\n", `dataset.jsonl:2:1: there is no "id"`},
 		{"an id twice", "{\"id\":\"a\"}\n{\"id\":\"a\"}\n", `dataset.jsonl:2: the id "a" is that of line 1`},
 		{"an id that looks like another", "{\"id\":\"a1\"}\n{\"id\":\"al\"}\n", `dataset.jsonl:2: the id "al" looks like "a1" in line 1`},

@@ -12,7 +12,7 @@
 // in docs/formats/case.md.
 //
 // One refusal refuses the whole class: a bench of which one case is forged
-// measures something that nobody agreed to.
+// measures something that the signers did not agree to.
 //
 // Where it stops: signatures say that two people agreed, not that the case is
 // any good; who is trusted is always given by the caller; nothing here runs a

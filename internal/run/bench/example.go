@@ -34,16 +34,16 @@ func ExampleDataset(class string, trust Trust) map[string][]byte {
 	return map[string][]byte{RegistrationFile: registration, DatasetFile: []byte(exampleDataset)}
 }
 
-// FirstCases returns the files of a class for an agent that nobody has tested yet:
-// five questions that any agent can be asked, to be replaced by a person's own,
-// and a gate that wants them all.
+// FirstCases returns the files of a class for an agent that has not been tested
+// yet: five questions that any agent can be asked, to be replaced by a person's
+// own, and a gate that wants them all.
 func FirstCases(class string) map[string][]byte {
 	return map[string][]byte{DatasetFile: []byte(firstDataset), RegistrationFile: append(ShortRegistration(class), firstGate...)}
 }
 
-// Passing returns the files of a class that lives for one command: nobody signs
-// it, its cases are the lines of a dataset, and its limits are those of somebody
-// who sits and waits.
+// Passing returns the files of a class that lives for one command: it is not
+// signed, its cases are the lines of a dataset, and its limits are those of an
+// operator who sits and waits.
 func Passing(class string, dataset []byte) map[string][]byte {
 	return map[string][]byte{DatasetFile: dataset, RegistrationFile: fmt.Appendf(nil, `version: 1
 class: %s
@@ -94,7 +94,7 @@ judged_scores_count: false
 `, title, strictyaml.Quote(class), strictyaml.Quote(title), trust, strictyaml.Quote(data.Name), strictyaml.Quote(data.Split), strictyaml.Quote(data.Revision), files)}, nil
 }
 
-// A Template is a new case before somebody fills it in.
+// A Template is a new case before a curator fills it in.
 type Template struct {
 	ID, Title       string
 	Disposition     Disposition
@@ -140,7 +140,7 @@ func (t Template) YAML() []byte {
 		}
 	}
 	return fmt.Appendf(nil, `# One case. Two people sign it: the one who added it, a curator, and the one who
-# reviewed it, a curator or someone with the security role.
+# reviewed it, a curator or a person with the security role.
 schema_version: 1
 case_id: %s
 title: %s
@@ -173,7 +173,7 @@ func exampleRegistration(class string, trust Trust, names string) []byte {
 # the manifest; one of them holds the security role.
 version: 1
 class: %s
-trust: %s # scratch: nobody signs, runs at once, never counts for promotion
+trust: %s # scratch: not signed, runs at once, never counts for promotion
 # Moved by people only: edit, review, sign. No command changes it.
 current_tier: %s
 # Lower bounds of the 95 percent interval. Defaults, not derived from data.
@@ -202,9 +202,9 @@ judged_scores_count: false
 `, strictyaml.Quote(class), trust, Bronze, names)
 }
 
-// shortDefaults are what a scratch class has that leaves them out. Nobody signs
-// such a class, so they need not be good for everybody: every case has to pass,
-// and a machine without gVisor may use a weaker sandbox, which the records say.
+// shortDefaults are what a scratch class has that leaves them out. Such a class
+// is not signed, so they need not suit every user: every case has to pass, and
+// a machine without gVisor may use a weaker sandbox, which the records say.
 const shortDefaults = `version: 1
 current_tier: bronze
 gates:

@@ -136,9 +136,9 @@ func lazily(pattern string) func() *regexp.Regexp {
 
 // A Marker is what the fence's job leaves behind, so that another job can tell
 // that it ran: for this commit, with this CI file, over these benches. It is
-// bound to them and not signed: whoever can write files into a job's output
-// could write one too. It shows that the job was not skipped, switched off or
-// answered from an older run's leftovers.
+// bound to them and not signed: a program that can write files into a job's
+// output could write one too. It shows that the job was not skipped, switched
+// off or answered from an older run's leftovers.
 type Marker struct {
 	Version  int                  `json:"version"`
 	Commit   string               `json:"commit"`

@@ -62,7 +62,7 @@ func TestFenceNoticesThatItIsSwitchedOff(t *testing.T) {
 		{"its registration removed", func(f *fixture) { f.remove("bench/greet/registration.yaml") }, refusal.BenchIncomplete, []string{"class greet", "registration.yaml"}},
 		{"a class that became scratch", func(f *fixture) { f.edit("bench/greet/registration.yaml", "trust: signed", "trust: scratch") },
 			refusal.PinMismatch, []string{"class greet", "trust scratch"}},
-		{"a signed class that nobody pinned", func(f *fixture) {
+		{"a signed class that is not pinned", func(f *fixture) {
 			for name, data := range Example("play", Signed, nil, nil, now) {
 				f.write("bench/play/"+name, data)
 			}

@@ -16,13 +16,13 @@ type Glanced struct {
 	Tags []string `json:"tags"`
 }
 
-// What is looked at: whoever presses the tab key waits for it.
+// How much is looked at: a user who presses the tab key waits for it.
 const (
 	maxGlancedBytes = 4 << 20
 	maxGlancedFiles = 300
 )
 
-// Glance lists the cases of a class in a workspace for somebody who is typing:
+// Glance lists the cases of a class in a workspace for a user who is typing:
 // nothing is verified, what cannot be read is left out, and of a large class it is
 // the beginning.
 func Glance(workspace fs.FS, class string) []Glanced {

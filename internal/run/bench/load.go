@@ -104,8 +104,8 @@ type CaseFolder struct {
 	// is none. ByTarget are those that belong to one target each.
 	Cassette *Cassette
 	ByTarget map[string]*Cassette
-	// Made is how the cassette came to be, as far as whoever digests the class
-	// can tell; "" if nobody looked.
+	// Made is how the cassette came to be, as far as the command that digests
+	// the class can tell; "" if it did not look.
 	Made    CassetteProvenance
 	MadeFor map[string]CassetteProvenance // the same for those of targets
 
@@ -210,8 +210,8 @@ func invalidTree(format string, args ...any) *refusal.Error {
 	return refusal.Newf(refusal.BenchTreeInvalid, format, args...)
 }
 
-// checkNames refuses files that belong to nothing: what nobody expects, nobody
-// reviews.
+// checkNames refuses files that belong to nothing: people do not review what
+// they do not expect.
 func (d *Draft) checkNames() error {
 	for _, p := range slices.Sorted(keysOf(d.files)) {
 		top, rest, nested := strings.Cut(p, "/")
@@ -668,8 +668,8 @@ func sameMessage(a, b *Manifest) (bool, error) {
 // RegistrationJSON returns the canonical JSON of the registration.
 func (d *Draft) RegistrationJSON() canon.RawMessage { return slices.Clone(d.registration) }
 
-// Classes lists the folders of classes in a workspace, in order. A name that
-// is none, or two that look alike, are refused.
+// Classes lists the folders of classes in a workspace, in order. Invalid names,
+// and two that look alike, are refused.
 func Classes(root *os.Root) ([]string, error) {
 	dir, err := root.Open(Dir)
 	if errors.Is(err, fs.ErrNotExist) {

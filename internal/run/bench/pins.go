@@ -27,9 +27,9 @@ type Pins struct {
 	Classes []string `json:"classes"`
 	// Images pins the images that rubrics run in, by name.
 	Images map[string]digest.Content `json:"images,omitempty"`
-	// ImageKinds says how each was made: [BuiltImage], [CompiledImage], [OCIImage] or
-	// [HostImage]. Whoever runs a rubric in it compares this with what the image
-	// says of itself, which its digest covers.
+	// ImageKinds says how each was made: [BuiltImage], [CompiledImage],
+	// [OCIImage] or [HostImage]. The runner of a rubric compares this with what
+	// the image says of itself, which its digest covers.
 	ImageKinds map[string]string `json:"image_kinds,omitempty"`
 	// CI pins the file that runs the fence.
 	CI *PinnedFile `json:"ci,omitempty"`
@@ -37,7 +37,7 @@ type Pins struct {
 	// do, also one that was begun anew to forget attempts.
 	Origins []PinnedLedger `json:"origins,omitempty"`
 	// Witnesses are the keys whose cosignatures decide, and Quorum is how many of
-	// them are needed. Without any, those of tally.yaml do, which nobody signs.
+	// them are needed. Without any, those of tally.yaml do, which is unsigned.
 	Witnesses []string `json:"witnesses,omitempty"`
 	Quorum    *int     `json:"quorum,omitempty"` // absent is 1
 	// Anchors says what is expected of the anchors of the ledgers.
@@ -51,7 +51,7 @@ type AnchorPins struct {
 	// as one was published for its own sake.
 	Every string `json:"every,omitempty"`
 	// Remotes are the addresses to which the repository is pushed. An anchor that
-	// git has from one of them was seen by somebody else than the operator.
+	// git has from one of them was seen by another party than the operator.
 	Remotes []string `json:"remotes,omitempty"`
 }
 
@@ -90,7 +90,7 @@ type PinnedLedger struct {
 const (
 	BuiltImage    = string(image.Built)    // of the recipe in this program, which knows its digest
 	CompiledImage = string(image.Compiled) // of the same recipe, with another digest; it never counts
-	OCIImage      = string(image.OCI)      // by somebody else
+	OCIImage      = string(image.OCI)      // built elsewhere
 	HostImage     = string(image.Host)     // a snapshot of a machine's own Python; it never counts
 )
 

@@ -56,7 +56,7 @@ func TestVerifyRefusesEachForgery(t *testing.T) {
 			f.digestCases()
 			f.restoreSignatures("hard", old)
 		}, refusal.SignatureInvalid, []string{"case hard", "added_by alice"}},
-		{"everything digested anew and nobody asked", func(f *fixture) {
+		{"everything digested anew without the signers", func(f *fixture) {
 			f.write("bench/greet/cases/hard/expected/answer.txt", []byte("hello\n"))
 			f.digestCases()
 		}, refusal.TwoPersonRule, []string{"case hard", "alice has not signed"}},
@@ -95,7 +95,7 @@ func TestVerifyRefusesEachForgery(t *testing.T) {
 		}, refusal.SignatureInvalid, []string{"case hard", "added_by alice"}},
 		{"a missing signature", func(f *fixture) { f.setPeople("hard", nil, &Person{Identity: "carol"}) },
 			refusal.TwoPersonRule, []string{"case hard", "reviewed_by carol has not signed"}},
-		{"nobody reviewed", func(f *fixture) { f.dropPerson("hard", "reviewed_by") },
+		{"not reviewed", func(f *fixture) { f.dropPerson("hard", "reviewed_by") },
 			refusal.TwoPersonRule, []string{"case hard", "only added_by"}},
 		{"signatures of another case", func(f *fixture) { f.restoreSignatures("hard", f.read(greetingYAML)) },
 			refusal.SignatureInvalid, []string{"case hard", "added_by alice"}},
@@ -112,7 +112,7 @@ func TestVerifyRefusesEachForgery(t *testing.T) {
 			refusal.TwoPersonRule, []string{"case hard"}},
 		{"the same key twice", func(f *fixture) { f.signCase("hard", "alice", "alice") },
 			refusal.SignatureInvalid, []string{"case hard", "reviewed_by is carol, the signature there is by alice"}},
-		{"added by somebody who is no curator", func(f *fixture) { f.rename("hard", "carol", "bob") },
+		{"added by a person who is not a curator", func(f *fixture) { f.rename("hard", "carol", "bob") },
 			refusal.RoleMissing, []string{"case hard", "added_by carol holds the role security, needs the role curator"}},
 		{"reviewed by an operator", func(f *fixture) { f.rename("hard", "alice", "dave") },
 			refusal.RoleMissing, []string{"case hard", "reviewed_by dave holds the role operator, needs the role curator or security"}},
@@ -301,8 +301,8 @@ func TestVerifyRefusesEachForgery(t *testing.T) {
 	}
 }
 
-// A signer whom nobody let in counts for nothing, whatever the file beside the
-// cases says: who is trusted comes from the caller.
+// A signer whom no quorum let in counts for nothing, whatever the file beside
+// the cases says: who is trusted comes from the caller.
 func TestVerifyRefusesASignerAddedWithoutTwoSignatures(t *testing.T) {
 	f := newFixture(t)
 	entries := append(f.opt.Signers.Entries(), seal.Entry{Principals: "mallory", Key: keyOf(t, "mallory").Public(), Roles: []seal.Role{seal.Curator, seal.Security}})
@@ -463,8 +463,8 @@ func TestNoFieldOfACaseIsDroppedOrAdded(t *testing.T) {
 	}
 }
 
-// leaves lists the paths of everything in a document that is no mapping and no
-// list.
+// leaves lists the paths of everything in a document that is neither a mapping
+// nor a list.
 func leaves(path string, v any) []string {
 	join := func(key string) string {
 		if path == "" {

@@ -8,15 +8,15 @@ import (
 	"tallystick/internal/record/refusal"
 )
 
-// VerifyForRecording is [Verify] for whoever records cassettes. People sign a
-// class with its recordings, so before that there is nothing to sign: a class
-// that is not signed as it is comes back as a scratch class, with the refusal
-// that says why, and can be recorded. Nothing that is run with it counts: it is
-// called scratch everywhere, and the recordings count when two people have signed
-// the class with them.
+// VerifyForRecording is [Verify] for a runner that records cassettes. People
+// sign a class with its recordings, so before that there is nothing to sign: a
+// class that is not signed as it is comes back as a scratch class, with the
+// refusal that says why, and can be recorded. Nothing that is run with it
+// counts: it is called scratch everywhere, and the recordings count when two
+// people have signed the class with them.
 //
 // How tells how the ledger says that a cassette was made, "" if it does not know:
-// one that nobody recorded was written by hand, and is not to be written over.
+// one that was not recorded was written by hand, and is not to be overwritten.
 func VerifyForRecording(root *os.Root, class string, opt Options, how func(digest.Content) CassetteProvenance) (v *Verified, unsigned error, err error) {
 	v, err = Verify(root, class, opt)
 	if err == nil || !isUnsigned(err) {

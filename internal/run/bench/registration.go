@@ -74,7 +74,7 @@ type Registration struct {
 	// but those of the case.
 	AgentTools []string `json:"agent_tools,omitempty"`
 
-	// DataSet says which published data the cases were made of; nil if somebody
+	// DataSet says which published data the cases were made of; nil if a person
 	// wrote them.
 	DataSet *DataSet `json:"data_set,omitempty"`
 	// Normalise names what does not count when an agent's model calls are looked
@@ -99,8 +99,8 @@ type Registration struct {
 }
 
 // A Threshold is what a tier asks of the lower bound of the score's 95 percent
-// interval. Calibrated says that somebody derived it from data; a default is
-// not.
+// interval. Calibrated says that a person derived it from data; a default is
+// not derived.
 type Threshold struct {
 	LowerBound95 float64 `json:"lower_bound_95"`
 	Calibrated   bool    `json:"calibrated"`
@@ -112,10 +112,10 @@ type Gate struct {
 	Metric    Metric  `json:"metric"`
 	Threshold float64 `json:"threshold"`
 
-	// MaxErrors and MaxUnscored are how many repetitions of these cases may have
-	// broken (errored, truncated, not run) or may have no score (unscored) in an
-	// attempt that meets the gate. Absent means none: nobody meets a gate by
-	// breaking the cases that would fail it.
+	// MaxErrors and MaxUnscored are how many repetitions of these cases may
+	// have broken (errored, truncated, not run) or may have no score (unscored)
+	// in an attempt that meets the gate. Absent means none: an agent cannot
+	// meet a gate by breaking the cases that would fail it.
 	MaxErrors   int `json:"max_errors,omitempty"`
 	MaxUnscored int `json:"max_unscored,omitempty"`
 }

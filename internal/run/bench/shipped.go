@@ -20,10 +20,10 @@ func IsShipped(class string) bool { return strings.HasPrefix(class, ShippedPrefi
 // VerifyShipped reads the class in the folder bench/NAME of root and verifies
 // it as one that comes with the program: everywhere it is called builtin:NAME.
 //
-// Nobody of the workspace signed it, so it must be a scratch class, and what
+// No signer of the workspace signed it, so it must be a scratch class, and what
 // runs on it never counts for promotion. Digests that its cases pin must be
-// right all the same. That a case was looked at long ago is no news to somebody
-// who cannot change it, and gives no warning.
+// right all the same. That a case was looked at long ago gives no warning,
+// because an operator cannot change the case.
 func VerifyShipped(root *os.Root, name string, now time.Time) (*Verified, error) {
 	d, err := load(root, name, nil)
 	if err != nil {
@@ -31,7 +31,7 @@ func VerifyShipped(root *os.Root, name string, now time.Time) (*Verified, error)
 	}
 	d.rename(ShippedPrefix + name)
 	if d.Registration.Trust != Scratch {
-		return nil, refusal.Newf(refusal.PinMismatch, "class %s: its registration says trust %s, expected %s: nobody of this workspace signed it", d.Class, d.Registration.Trust, Scratch)
+		return nil, refusal.Newf(refusal.PinMismatch, "class %s: its registration says trust %s, expected %s: no signer of this workspace signed it", d.Class, d.Registration.Trust, Scratch)
 	}
 	v := &Verified{draft: d, shipped: true}
 	if err := v.verify(root, Options{Now: now}); err != nil {

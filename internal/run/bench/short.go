@@ -68,14 +68,14 @@ func filled(doc *strictyaml.Document) (*strictyaml.Document, error) {
 	return doc.Fill(defaults)
 }
 
-// WriteOut writes into the registration of a class that people are to sign what it
-// leaves out, and names the file if it changed: nobody signs for what is not there
-// to read. A tier that is there stays.
+// WriteOut writes into the registration of a class that people are to sign what
+// it leaves out, and names the file if it changed: people sign only for what is
+// there to read. A tier that is there stays.
 func WriteOut(classDir string) ([]string, error) {
 	name := filepath.Join(classDir, RegistrationFile)
 	data, err := store.ReadFile(store.OS{}, name, maxYAMLBytes)
 	if err != nil {
-		return nil, nil // whoever loads the class says what is wrong with it
+		return nil, nil // loading the class says what is wrong with it
 	}
 	full, err := writtenOut(data)
 	if err != nil || full == nil {
@@ -84,8 +84,8 @@ func WriteOut(classDir string) ([]string, error) {
 	return []string{RegistrationFile}, store.WriteFile(store.OS{}, name, full, 0o644)
 }
 
-// writtenOut is a registration with every default, nil if nobody is to sign it or
-// it leaves nothing out. Lines that are there stay as they are.
+// writtenOut is a registration with every default, nil if it is not to be
+// signed or it leaves nothing out. Lines that are there stay as they are.
 func writtenOut(data []byte) ([]byte, error) {
 	doc, err := strictyaml.Parse(RegistrationFile, data, yamlRules)
 	if err != nil || !isShort(doc) || trustOf(doc) != Signed {

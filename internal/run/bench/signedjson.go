@@ -14,7 +14,7 @@ import (
 )
 
 // SignedFile is what people sign of a class, in canonical JSON, beside the YAML
-// that says the same: whoever has no reader of YAML that agrees with ours
+// that says the same: a verifier without a YAML reader that agrees with ours
 // verifies digests and signatures with it. The pins have one in bench/.
 const SignedFile = "signed.json"
 

@@ -140,8 +140,8 @@ func holders(opt Options, roles ...seal.Role) []string {
 }
 
 // People returns those who are to add and to review a case: the people named,
-// or, if nobody is, the only two there are. It refuses a name under which
-// nobody could ever sign.
+// or, if none are, the only two there are. It refuses a name under which no
+// person could ever sign.
 func People(added, reviewed string, opt Options) (*Person, *Person, error) {
 	curators, reviewers := holders(opt, seal.Curator), holders(opt, seal.Curator, seal.Security)
 	if added == "" && reviewed == "" && len(reviewers) == 2 && len(curators) > 0 {
@@ -171,8 +171,8 @@ func person(flag, name string, able []string, opt Options) (*Person, error) {
 	// Whom an authority certifies is not in the file.
 	certified := slices.ContainsFunc(opt.Signers.Entries(), func(e seal.Entry) bool { return e.Authority })
 	if !slices.Contains(able, name) && !certified {
-		return nil, refusal.Newf(refusal.Usage, "--%s %s: nobody of that name may sign there now", flag, name).
-			WithHint("who may: %s", cmp.Or(strings.Join(able, ", "), "nobody"))
+		return nil, refusal.Newf(refusal.Usage, "--%s %s: no person of that name may sign there now", flag, name).
+			WithHint("who may: %s", cmp.Or(strings.Join(able, ", "), "no person"))
 	}
 	return &Person{Identity: name}, nil
 }

@@ -15,7 +15,7 @@ func TestStatusNamesThoseWhoAreLeft(t *testing.T) {
 		signed []string
 		want   []string // left for the manifest and for the pins
 	}{
-		{"nobody has signed", nil, []string{"alice", "bob", "heidi"}},
+		{"no person has signed", nil, []string{"alice", "bob", "heidi"}},
 		{"one has signed", []string{"alice"}, []string{"bob", "heidi"}},
 		{"two have, without the security role", []string{"alice", "heidi"}, []string{"bob"}},
 	} {
@@ -55,7 +55,7 @@ func keep(names []string, known ...string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !slices.Contains(known, n) })
 }
 
-// A name under which nobody can sign would cost a ceremony before it is
+// A name under which no person can sign would cost a ceremony before it is
 // noticed.
 func TestPeopleAreThoseWhoMaySign(t *testing.T) {
 	f := newFixture(t)
@@ -65,7 +65,7 @@ func TestPeopleAreThoseWhoMaySign(t *testing.T) {
 		t.Errorf("got %v and %v", a, r)
 	}
 	for _, tt := range []struct{ added, reviewed string }{
-		{"nobody", "bob"}, {"alice", "nobody"}, {"alice", "alice"}, {"ALICE", "bob"},
+		{"stranger", "bob"}, {"alice", "stranger"}, {"alice", "alice"}, {"ALICE", "bob"},
 	} {
 		if _, _, err := People(tt.added, tt.reviewed, f.opt); !refusal.Is(err, refusal.Usage) {
 			t.Errorf("%s and %s: %v", tt.added, tt.reviewed, err)

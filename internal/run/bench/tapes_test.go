@@ -104,7 +104,7 @@ func TestVerifyRefusesForgedCassettesOfTargets(t *testing.T) {
 			f.remove(robotLine)
 			f.write("cassettes/greet/robot/line-one.cassette.zst", []byte("line two, by a robot"))
 		}, refusal.CassetteDigestMismatch, "for target robot"},
-		{"of a line, pinned by nobody", func(f *fixture) {
+		{"of a line, not pinned", func(f *fixture) {
 			f.write(robotLine, []byte("the right answer"))
 			m, _, err := f.load().Compute()
 			f.must(err)

@@ -142,9 +142,9 @@ func (c VerifiedCase) Tree(name digest.Content) ([]digest.File, error) {
 	return c.draft.blobs.tree(name)
 }
 
-// CheckTrees refuses a trees file with something in it that no tree has, of those
-// that cases name: what nobody uses, nobody reviews. Drafts may name trees too, and
-// until they are cases it is not known which.
+// CheckTrees refuses a trees file with something in it that no tree has, of
+// those that cases name: people do not review what is not used. Drafts may name
+// trees too, and until they are cases it is not known which.
 func (v *Verified) CheckTrees(named []digest.Content) error {
 	for p := range v.draft.files {
 		if strings.HasPrefix(p, PendingDir+"/") {

@@ -105,8 +105,7 @@ func (v *Verified) Standing() string {
 	return v.Level()
 }
 
-// Signers names the people who signed the manifest; nobody for a scratch
-// class.
+// Signers names the people who signed the manifest; none for a scratch class.
 func (v *Verified) Signers() []string {
 	var names []string
 	for _, s := range v.signers {

@@ -26,7 +26,7 @@ const PinsFile = "bench/digests.yaml"
 // PinnedImage is the name under which the pins hold the image of rubric.py.
 const PinnedImage = "cpython"
 
-// staleAfter is how long a case stays fresh after somebody last looked at it.
+// staleAfter is how long a case stays fresh after a person last looked at it.
 const staleAfter = 90 * 24 * time.Hour
 
 // Options say who is trusted and when. There is no default.
@@ -47,7 +47,7 @@ type Options struct {
 	SignersThen func(class, caseID string, signed digest.ID) *seal.Signers
 
 	// Made tells how the ledger says that a cassette was made, "" if it does not
-	// know. It may be nil: then no cassette that nobody pinned is recorded.
+	// know. It may be nil: then an unpinned cassette never counts as recorded.
 	Made func(digest.Content) CassetteProvenance
 
 	// Blobs, if set, takes cassettes that are too large to keep in memory.
@@ -87,8 +87,8 @@ func Verify(root *os.Root, class string, opt Options) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What lies beside the classes is nobody's business or somebody's trick, such
-	// as a promotion.yaml: every command refuses it, not only the one for all.
+	// What lies beside the classes may be a trick, such as a promotion.yaml:
+	// every command refuses it, not only the one for all.
 	if _, err := Classes(root); err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func (v *Verified) verify(root *os.Root, opt Options) error {
 		return nil
 	}
 	if scratch {
-		v.warn("", "the class is a scratch class: nobody signed it and it never counts for promotion")
+		v.warn("", "the class is a scratch class: it is not signed and never counts for promotion")
 		if err := v.checkNeverSigned(root); err != nil {
 			return err
 		}
@@ -298,7 +298,7 @@ func namedOnly(added, reviewed *Person) string {
 	case reviewed != nil:
 		return "only reviewed_by"
 	}
-	return "nobody"
+	return "no person"
 }
 
 // judgedBy says by whom and when the case's signatures are judged: at the
@@ -517,7 +517,7 @@ func VerifyPins(root *os.Root, opt Options) (*VerifiedPins, error) {
 }
 
 // LoadPins reads bench/digests.yaml and the signatures beside it, without
-// verifying them. There being none is no error.
+// verifying them. It is not an error if there are none.
 func LoadPins(root *os.Root) (*Pins, [][]byte, error) {
 	data, err := readPlain(root, PinsFile, maxYAMLBytes)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -278,7 +278,7 @@ func expectTriggers(n *strictyaml.Node) string {
 }
 
 // expectRunner asks for one of GitHub's own machines by a label that exists: a job
-// for another waits for ever, or runs where somebody else has been before.
+// for another waits for ever, or runs where another job has been before.
 func expectRunner(n *strictyaml.Node) string {
 	hosted := []string{"ubuntu-24.04", "ubuntu-22.04", "ubuntu-24.04-arm", "ubuntu-22.04-arm", "ubuntu-latest"}
 	if n.Kind == strictyaml.Text && slices.Contains(hosted, n.Text) {
@@ -305,7 +305,7 @@ func expectDuration(n *strictyaml.Node) string {
 var minutes = lazily(`^([1-9]|[1-5][0-9]|60)$`)
 
 // expectCheckout asks for a commit of a release. Another commit of that name may
-// be one that somebody pushed to a fork: GitHub finds those too.
+// be one that a stranger pushed to a fork: GitHub finds those too.
 func expectCheckout(n *strictyaml.Node) string {
 	releases := []string{
 		"actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683", // v4.2.2

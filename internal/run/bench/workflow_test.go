@@ -18,7 +18,7 @@ import (
 	"tallystick/internal/record/strictyaml"
 )
 
-// The honest workflow, and every way out of it that anybody has thought of
+// The honest workflow, and every way out of it that a reviewer has thought of
 // (trials T12 and M9).
 func TestCheckCallsAcceptsOneShape(t *testing.T) {
 	const honest = `name: bench
@@ -84,7 +84,7 @@ jobs:
 		{"behind false", swap("run: tally", "run: false && tally"), false},
 		{"behind an exit in the same step", swap(call, "run: |\n          exit 0\n          tally bench verify --all\n"), false},
 		{"in a here-document", swap(call, "run: |\n          cat <<X\n          tally bench verify --all\n          X\n"), false},
-		{"in a function that nobody calls", swap(call, "run: |\n          f() {\n          tally bench verify --all\n          }\n"), false},
+		{"in a function that is never called", swap(call, "run: |\n          f() {\n          tally bench verify --all\n          }\n"), false},
 		{"in a shell that does nothing", swap(call, call+"        shell: 'true {0}'\n"), false},
 		{"a default shell that does nothing", "defaults:\n  run:\n    shell: 'true {0}'\n" + honest, false},
 		{"a job's default shell", swap(steps, "    defaults:\n      run:\n        shell: 'true {0}'\n"+steps), false},
@@ -92,7 +92,7 @@ jobs:
 		{"an environment", swap(call, call+"        env:\n          BASH_ENV: x\n"), false},
 		{"a job's environment", swap(steps, "    env:\n      PATH: fake\n"+steps), false},
 		{"a workflow's environment", "env:\n  PATH: fake\n" + honest, false},
-		{"an expression that is false", swap(call, call+"        if: ${{ github.actor == 'nobody' }}\n"), false},
+		{"an expression that is false", swap(call, call+"        if: ${{ github.actor == 'unknown' }}\n"), false},
 		{"a job that never runs", swap(steps, "    if: false\n"+steps), false},
 		{"a job that waits for one that fails", swap(steps, "    needs: other\n"+steps), false},
 		{"an empty matrix", swap(steps, "    strategy:\n      matrix:\n        x: []\n"+steps), false},
@@ -117,7 +117,7 @@ jobs:
 		{"another program in its place", swap(step, "      - run: ln -sf /bin/true \"$RUNNER_TEMP/tally/tally\"\n"+step), false},
 		{"an action of the checkout", swap(step, "      - uses: ./evil\n"+step), false},
 		{"no time", swap(steps, "    timeout-minutes: 0\n"+steps), false},
-		{"a machine that nobody has", swap("runs-on: ubuntu-24.04", "runs-on: [self-hosted, nobody]"), false},
+		{"a machine that does not exist", swap("runs-on: ubuntu-24.04", "runs-on: [self-hosted, unknown]"), false},
 		{"no trust root", swap(" --trust-root ${{ vars.TALLY_TRUST_ROOT }}", ""), false},
 		{"a trust root of the checkout", swap("${{ vars.TALLY_TRUST_ROOT }}", "$(cat root)"), false},
 	} {
@@ -135,7 +135,7 @@ func TestCheckCallsAcceptsOneShapeForGitLab(t *testing.T) {
 		{"the honest one", honest, true},
 		{"what we ship", GitLabPipeline, true},
 		{"with a trust root", swap(`"$TALLY_TRUST_ROOT"`, "sha256:"+strings.Repeat("ab", 32)), true},
-		{"an image that anybody can change", swap("@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", ":latest"), false},
+		{"an image that its publisher can change", swap("@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", ":latest"), false},
 		{"no image", "fence:\n  script:\n    - tally bench verify --all --trust-root \"$TALLY_TRUST_ROOT\"\n", false},
 		{"allowed to fail", honest + "  allow_failure: true\n", false},
 		{"after an exit", swap("    - tally", "    - exit 0\n    - tally"), false},
@@ -143,7 +143,7 @@ func TestCheckCallsAcceptsOneShapeForGitLab(t *testing.T) {
 		{"an exit for all jobs", "before_script: [exit 0]\n" + honest, false},
 		{"by hand", honest + "  when: manual\n", false},
 		{"rules", honest + "  rules: []\n", false},
-		{"a runner that nobody has", honest + "  tags: [nobody]\n", false},
+		{"a runner that does not exist", honest + "  tags: [unknown]\n", false},
 		{"replaced by an include", "include: other.yml\n" + honest, false},
 		{"variables", "variables:\n  PATH: evil\n" + honest, false},
 		{"an earlier job that leaves variables", "stages: [a, test]\nearly:\n  stage: a\n  script: [echo PATH=evil > x]\n  artifacts:\n    reports:\n      dotenv: x\n" + honest, false},
@@ -442,7 +442,7 @@ x-anything: 1
 - true
 `),
 	words: []string{"", " ", "x", "true", "./evil", ".ci/install-tally", "docker://evil", "${{ github.event.pull_request.title }}", "${{ inputs.x }}", "${{ secrets.X }}", "$(cat evil)", "`evil`",
-		"self-hosted", "nobody", "ubuntu-24.04 ", "Ubuntu-24.04", "ubuntu-99.04", "${{ matrix.os }}", "write-all", "actions/checkout@v4", "actions/checkout@main", "actions/checkout",
+		"self-hosted", "unknown", "ubuntu-24.04 ", "Ubuntu-24.04", "ubuntu-99.04", "${{ matrix.os }}", "write-all", "actions/checkout@v4", "actions/checkout@main", "actions/checkout",
 		"actions/checkout@11bd719", "actions/checkout@0000000000000000000000000000000000000000", "Actions/Checkout@11bd71901bbe5b1630ceea73d27597364c9af683", "actions/checkout/sub@11bd71901bbe5b1630ceea73d27597364c9af683",
 		"actions/checkout@11BD71901BBE5B1630CEEA73D27597364C9AF683", "evil/checkout@11bd71901bbe5b1630ceea73d27597364c9af683", "actiоns/checkout@11bd71901bbe5b1630ceea73d27597364c9af683",
 		"actions/checkout@refs/pull/1/head", "https://github.com/actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683", "tally bench verify --all", "tally bench verify", "tally version", "pull_request_target", "workflow_run"},
@@ -472,7 +472,7 @@ inherit: {default: true}
 parallel: 2
 retry: 2
 trigger: evil/project
-tags: [nobody]
+tags: [unknown]
 services: [evil]
 cache: {paths: [.]}
 interruptible: true

@@ -40,9 +40,9 @@ func TestRegistrationIsStrict(t *testing.T) {
 		{"no time at all", "wall_clock_seconds: 300", "wall_clock_seconds: 0", "limits.wall_clock_seconds: found 0, expected 1 to 86400"},
 		{"a negative cost", "cost_microdollars: 1000000", "cost_microdollars: -1", "limits.cost_microdollars: found -1"},
 		{"an origin with blanks", "judged_scores_count: false", "judged_scores_count: false\norigins: [\"a b\"]", "origins.0"},
-		{"a runner key that is none", "judged_scores_count: false", "judged_scores_count: false\nrunner_keys: [\"ssh-ed25519 AAAA\"]", "runner_keys.0"},
+		{"a runner key that is not a key", "judged_scores_count: false", "judged_scores_count: false\nrunner_keys: [\"ssh-ed25519 AAAA\"]", "runner_keys.0"},
 		{"a version of the future", "version: 1", "version: 2", "version: found 2, this program knows 1"},
-		{"a key that nobody knows", "version: 1", "version: 1\nauto_promote: true", "auto_promote: is not a known key"},
+		{"an unknown key", "version: 1", "version: 1\nauto_promote: true", "auto_promote: is not a known key"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if strings.Count(honest, tt.old) != 1 {
@@ -80,7 +80,7 @@ func TestCaseIsStrict(t *testing.T) {
 		{"a cassette without provenance", "cassette_provenance: recorded\n", "", "cassette_digest: is there and cassette_provenance is not"},
 		{"a tag twice", "[farewell, slow]", "[slow, slow]", "tags.1"},
 		{"a banned tag", "[farewell, slow]", "[llm]", `contains "llm"`},
-		{"expected that is no mapping", "expected:\n  recipe_id: bump-minor\n  cve_delta: -1\n  nested: {list: [1, 2.5, null, true]}\n", "expected: 3\n", "expected: found 3, expected a mapping"},
+		{"expected that is not a mapping", "expected:\n  recipe_id: bump-minor\n  cve_delta: -1\n  nested: {list: [1, 2.5, null, true]}\n", "expected: 3\n", "expected: found 3, expected a mapping"},
 		{"a title of two lines", `title: "Say goodbye, the hard way"`, `title: "Say\ngoodbye"`, "expected one line"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -14,22 +14,23 @@ import (
 // passed on of a secret that comes in pieces.
 const heldPrefix = 4
 
-// An Arrival hands on a stream of server-sent events while it arrives, event
-// by event, without the literal secrets of its redactor: whoever reads the
-// stream must not learn the key that paid for it.
+// An Arrival hands on a stream of server-sent events while it arrives, event by
+// event, without the literal secrets of its redactor: the reader of the stream
+// must not learn the key that paid for it.
 //
 // A secret inside one event is replaced, as in a recording. Events are held
-// back while a text that grows over several of them could be spelling a
-// secret, and if it does, the stream ends with an error: text that has been
-// passed on cannot be taken back. Over several events only the spellings are
-// looked for that protocols carry, not those of somebody who hides. Secrets that are known by their shape only
-// are not looked for; a recording of the same bytes removes those as well.
+// back while a text that grows over several of them could be spelling a secret,
+// and if it does, the stream ends with an error: text that has been passed on
+// cannot be taken back. Over several events only the spellings are looked for
+// that protocols carry, not those of an agent that hides a secret. Secrets that
+// are known by their shape only are not looked for; a recording of the same
+// bytes removes those as well.
 type Arrival struct {
 	redactor *Redactor
 	longest  int // form of a secret, in bytes
 
 	line    []byte // bytes that came without a line break
-	buffer  string // bytes before them that are no whole event yet
+	buffer  string // bytes before them that are not a whole event yet
 	scanned int    // beginning of the last line of buffer
 	data    bool   // a line before scanned was not blank
 
@@ -157,7 +158,7 @@ func (a *Arrival) grow(data *wire.Node) error {
 		text := a.tails[piece.Place] + piece.Leaf.Text
 		if a.redactor.holdsLiteral([]byte(text)) {
 			return refusal.Newf(refusal.Failed, "the provider's stream spells out a key in pieces; it was stopped before the end of it").
-				WithHint("whoever runs that server can read and repeat the key: revoke it and use another provider")
+				WithHint("the operator of that server can read and repeat the key: revoke it and use another provider")
 		}
 		if a.beginsSecret(text) {
 			a.pending[piece.Place] = true

@@ -40,7 +40,7 @@ type Provenance string
 // The provenances. Only recorded ones say something about a model's ability.
 const (
 	Recorded Provenance = "recorded" // as a live model and live tools answered
-	Edited   Provenance = "edited"   // recorded, then changed by somebody
+	Edited   Provenance = "edited"   // recorded, then changed by a person
 	Authored Provenance = "authored" // written by hand
 )
 
@@ -70,7 +70,7 @@ type Totals struct {
 	ModelCalls       int64 `json:"model_calls"`
 	Tokens           int64 `json:"tokens"`
 	ToolCalls        int64 `json:"tool_calls"`
-	UnpricedCalls    int64 `json:"unpriced_calls"` // model calls whose price or usage nobody knew; their cost is not in the sum
+	UnpricedCalls    int64 `json:"unpriced_calls"` // model calls whose price or usage was unknown; their cost is not in the sum
 }
 
 // An Interaction is one request and its reply. Exactly one of MCP, Model and
@@ -92,9 +92,9 @@ type ModelCall struct {
 	// CostMicrodollars is nil when the price or the usage was not known.
 	CostMicrodollars *int64 `json:"cost_microdollars,omitempty"`
 
-	// From is who answered, as the machine that recorded saw the connection. It is nil
-	// if nobody did, as in a cassette that was written by hand, and in recordings from
-	// before endpoints were kept.
+	// From is who answered, as the machine that recorded saw the connection. It
+	// is nil if no endpoint did, as in a cassette that was written by hand, and
+	// in recordings from before endpoints were kept.
 	From *evidence.Endpoint `json:"from,omitempty"`
 
 	Request  canon.RawMessage `json:"request"` // canonical, see [ModelRequest]
@@ -186,8 +186,8 @@ func (m *ModelCall) modelName() string {
 }
 
 // computeKey is the match key of what the interaction holds. The request of an
-// interaction is canonical already, so that a key can be checked by whoever
-// has SHA-256, without the rules that made the request canonical.
+// interaction is canonical already, so that a reader can check a key with
+// SHA-256 alone, without the rules that made the request canonical.
 func (it *Interaction) computeKey() (digest.ID, error) {
 	switch {
 	case it.Model != nil:

@@ -67,7 +67,7 @@ func TestFormatPageExample(t *testing.T) {
 	}
 }
 
-// Whoever writes a second matcher needs the lists complete.
+// The author of a second matcher needs complete lists.
 func TestFormatPageListsWhatTheCodeDrops(t *testing.T) {
 	page := formatPage(t)
 	words := slices.Clone(KeptHeaders)

@@ -209,7 +209,7 @@ func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 // checkFrame walks over the blocks without expanding them (RFC 8878 section
 // 3.1.1) and accepts exactly one frame: what stood before or after it would be
-// covered by the digest and read by nobody.
+// covered by the digest and never read.
 func checkFrame(file []byte, most int64) error {
 	var h zstd.Header
 	if err := h.Decode(file); err != nil {

@@ -192,7 +192,7 @@ func TestParseRefusesEachForgery(t *testing.T) {
 		{"a dropped interaction", first + "\n" + all[1] + all[2] + all[3], Limits{}, refusal.Malformed, "totals"},
 		{"a doubled interaction", lines + all[4], Limits{}, refusal.Malformed, "ordinal"},
 		{"an unknown API", replace(`"api":"openai.chat"`, `"api":"openai.chats"`), Limits{}, refusal.Malformed, "api is"},
-		{"a status that is none", replace(`"status":200`, `"status":20`), Limits{}, refusal.Malformed, "status is 20"},
+		{"an invalid status", replace(`"status":200`, `"status":20`), Limits{}, refusal.Malformed, "status is 20"},
 		{"a header that must not be kept", replace(`"content-type":`, `"set-cookie":`), Limits{}, refusal.Malformed, "header"},
 		{"a header that splits the response", replace(`application/json`, `a\r\nset-cookie: b`), Limits{}, refusal.Malformed, "one short line"},
 		{"two answers of a tool", replace(`"name":"list"`, `"error":"no","name":"list"`), Limits{}, refusal.Malformed, "both or neither"},
@@ -222,7 +222,7 @@ func TestParseRefusesTooManyLinesByDefault(t *testing.T) {
 }
 
 // No changed bit of a file may lead to another answer without a refusal; that
-// is the digest's work, which this restates for whoever reads a file.
+// is the digest's work, which this restates for the reader of a file.
 func TestDigestCoversEveryBit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long, and one goroutine has nothing to race with")

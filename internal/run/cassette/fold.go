@@ -10,11 +10,12 @@ import (
 // in folded text: folding makes words of what stands in different sentences.
 const minFoldedBytes = 20
 
-// A folded is a text without everything that does not make another text of it for
-// somebody who wants to read a secret: letters and digits only, in lower case. So
-// a secret is found in upper case, with characters put between, over several
-// lines, or in several strings of one document. Decoded, escapes of JSON, URLs and
-// HTML are read first, however many times the escape itself was escaped.
+// A folded is a text without everything that does not make another text of it
+// for an attacker who wants to read a secret: letters and digits only, in lower
+// case. So a secret is found in upper case, with characters put between, over
+// several lines, or in several strings of one document. Decoded, escapes of
+// JSON, URLs and HTML are read first, however many times the escape itself was
+// escaped.
 type folded struct {
 	text []byte
 	from []int // where in the text each byte begins
@@ -56,7 +57,7 @@ func foldForm(form literalForm) literalForm {
 }
 
 // escaped reads the character at the beginning of s, which may be escaped, and how
-// many bytes it takes. Of an escape that is none it gives the first byte.
+// many bytes it takes. Of an invalid escape it gives the first byte.
 func escaped(s string) (rune, int) {
 	switch s[0] {
 	case '\\':

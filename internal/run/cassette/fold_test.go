@@ -87,8 +87,8 @@ func longestCommon(a, b string) (most int) {
 	return most
 }
 
-// What is no secret stays: other digits of the same shape, a secret that is cut in
-// half, and ordinary text.
+// What is not a secret stays: other digits of the same shape, a secret that is
+// cut in half, and ordinary text.
 func TestFoldingFindsNothingElse(t *testing.T) {
 	r, err := NewRedactor(foldToken)
 	if err != nil {

@@ -51,7 +51,7 @@ func nearForms(s string) []literalForm {
 
 // literalForms lists all spellings of a secret that are looked for: those that
 // are near, the secret turned round, and each of both in the usual encodings
-// once more. Whoever encodes a third time is not found.
+// once more. A secret that is encoded a third time is not found.
 func literalForms(s string) []literalForm {
 	forms := append(nearForms(s), literalForm{text: reversed(s)})
 	for _, plain := range []string{s, reversed(s)} {

@@ -45,8 +45,8 @@ func (m *Miss) Error() string {
 		what, m.Nearest+1, plain.Line(m.nearest.Describe()), m.Path, m.Asked, m.Recorded)
 }
 
-// Told is what the one who asked may be told. It has nothing of what is
-// recorded: whoever may see a recording gets it by asking as it was asked.
+// Told is what the caller may be told. It has nothing of what is recorded: a
+// caller that may see a recording gets it by asking as it was asked.
 func (m *Miss) Told() string {
 	return m.Request.Describe() + ": not recorded, and a replay does not go to the network"
 }

@@ -150,7 +150,7 @@ func (p *Player) keysBy(n *normaliser) map[digest.ID][]int {
 	return byKey
 }
 
-// takeNormalised finds the first recording that nobody has used and that is equal
+// takeNormalised finds the first unused recording that is equal
 // to the request by the normalisers in force. The caller holds the lock.
 func (p *Player) takeNormalised(r *Request) (int, bool) {
 	m := p.matching

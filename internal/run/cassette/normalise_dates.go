@@ -451,7 +451,7 @@ func wordLength(s string) int {
 }
 
 // nameAt finds the word at the beginning among names, or their beginnings of
-// three letters; -1 if it is none.
+// three letters; -1 if it is not among them.
 func nameAt(s string, names []string) int {
 	word := s[:wordLength(s)]
 	if len(word) < 3 || len(word) < len(s) && (isNameByte(s[len(word)]) && s[len(word)] != '-' || s[len(word)] >= utf8.RuneSelf) {

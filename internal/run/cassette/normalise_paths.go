@@ -139,7 +139,7 @@ func nameEnd(s string, i int) int {
 func isPathByte(c byte) bool { return isNameByte(c) || c == '.' }
 
 // isDrawnName reports whether a program drew the name of a temporary folder, as
-// mktemp, Python, Go and Node do. A name that somebody chose means something.
+// mktemp, Python, Go and Node do. A name that a person chose means something.
 func isDrawnName(name string) bool {
 	drawn := false
 	eachID(name, func(int, int) { drawn = true })

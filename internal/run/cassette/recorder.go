@@ -225,7 +225,7 @@ func (r *Recorder) assembled(m *ModelCall) (*wire.Node, error) {
 
 // cost looks up the price by the model that answered, then by the model that
 // was asked for. A reply that does not tell its usage, as a stream need not,
-// has cost something that nobody knows; only a refused request is free.
+// has an unknown cost; only a refused request is free.
 func (r *Recorder) cost(m *ModelCall, body *wire.Node) *int64 {
 	model, counted := "", false
 	if body != nil {
@@ -309,9 +309,9 @@ func (r *Recorder) documentInto(into *canon.RawMessage, from []byte, count *int6
 	return err
 }
 
-// A Borrowed is an answer that was recorded before, none if Answer is nil. From is
-// where it comes from: what somebody wrote does not become a recording by being
-// borrowed.
+// A Borrowed is an answer that was recorded before, none if Answer is nil. From
+// is where it comes from: what a person wrote does not become a recording by
+// being borrowed.
 type Borrowed struct {
 	Answer *Interaction
 	From   Provenance

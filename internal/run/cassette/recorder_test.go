@@ -84,7 +84,8 @@ func TestPriceOfTheModelThatAnsweredComesFirst(t *testing.T) {
 	}
 }
 
-// A price of zero would be a lie where nobody told how much was used.
+// A price of zero would be a lie where the provider did not tell how much was
+// used.
 func TestCostOfUntoldUsageIsUnknown(t *testing.T) {
 	prices := Prices{"gpt-4o": {Input: 1_000_000}}
 	for _, tt := range []struct {
@@ -179,8 +180,8 @@ func TestRecordingAddsToABase(t *testing.T) {
 	}
 }
 
-// What somebody wrote does not become a recording by being borrowed, and the rest
-// stays one.
+// What a person wrote does not become a recording by being borrowed, and the
+// rest stays one.
 func TestBorrowedAnswersKeepTheirProvenance(t *testing.T) {
 	tape := tapeOf(t, wire.OpenAIChat, promptBody(today, "a"))
 	for from, want := range map[Provenance]Provenance{Recorded: Recorded, Edited: Edited, Authored: Edited} {

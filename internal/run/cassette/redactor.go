@@ -31,7 +31,7 @@ type Redactor struct {
 // the key of the provider: plain, turned round, JSON-escaped, and as base64 (any
 // alignment, both alphabets), base32, hexadecimal and URL-encoded, once or
 // twice over; and in any spelling that a [fold] undoes. A secret of fewer than 8 bytes is refused: its bytes occur in
-// text that is no secret.
+// text that is not a secret.
 func NewRedactor(secrets ...string) (*Redactor, error) {
 	var r *Redactor
 	return r.With(secrets...)

@@ -322,8 +322,8 @@ func TestRedactedRequestsMatchAtReplay(t *testing.T) {
 }
 
 // TestRedactingTakesTimeInProportion: each of these took seconds to minutes for
-// a few megabytes, and no limit of a case ends it (trials S8). Whoever takes the
-// memory of barren runs away sees this test time out.
+// a few megabytes, and no limit of a case ends it (trials S8). Without the
+// memory of barren runs this test times out.
 func TestRedactingTakesTimeInProportion(t *testing.T) {
 	var r *Redactor
 	for _, unit := range []string{"-----BEGIN ", "-----BEGIN PRIVATE KEY", "sk-", "sk-ant-", "xoxb-", "github_pat_", "sk_live_", "ghp_", "key=", "password=", "token:", "secret: ", "api_key=\"",
@@ -341,7 +341,7 @@ func TestRedactingTakesTimeInProportion(t *testing.T) {
 	}
 }
 
-// spelledTwice are ways in which somebody who hides a secret would write it.
+// spelledTwice are ways in which an agent that hides a secret would write it.
 func spelledTwice(s string) map[string]string {
 	turned := func(s string) string {
 		b := []byte(s)
@@ -376,7 +376,7 @@ func spelledTwice(s string) map[string]string {
 	}
 }
 
-func TestRedactorFindsSpellingsOfSomebodyWhoHides(t *testing.T) {
+func TestRedactorFindsHiddenSpellings(t *testing.T) {
 	for _, secret := range []string{"sk-proj-aB3/dE6+gH9_jK2", "correct horse", "12345678", "tally-0123456789abcdef0123456789abcdef"} {
 		r, err := NewRedactor("another-secret-altogether", secret)
 		if err != nil {

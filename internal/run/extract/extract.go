@@ -64,8 +64,8 @@ func Compile(spec Spec) (*Extractor, error) {
 func (e *Extractor) Spec() Spec { return e.spec }
 
 // Extract picks the value. An error says that the evidence does not allow an
-// answer, or that what is asked for cannot be seen; that there is nothing to find
-// is no error.
+// answer, or that what is asked for cannot be seen; finding nothing is not an
+// error.
 func (e *Extractor) Extract(s *Source) (Value, error) {
 	sight := e.sight(s)
 	if sight.Sight == vantage.Not {
@@ -242,8 +242,8 @@ func (e *Extractor) tools(s *Source) (Value, error) {
 	return s.callsOf(picked, span, e.spec.Event != trajectory.ToolProposedType), nil
 }
 
-// verdict is what the policy said. Decisions that differ are no verdict unless
-// the spec says which one counts: guessing could hide a denial.
+// verdict is what the policy said. Decisions that differ are not a verdict
+// unless the spec says which one counts: guessing could hide a denial.
 func (e *Extractor) verdict(s *Source) Value {
 	if v, ok := reached(s, *e.spec.Turn); !ok {
 		return v

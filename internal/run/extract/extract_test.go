@@ -373,7 +373,7 @@ func TestLongTextsComeFromTheEvidence(t *testing.T) {
 	}
 }
 
-// TestAgentCannotMakeACaseUnscored: secrets, bytes that are no text and too
+// TestAgentCannotMakeACaseUnscored: secrets, bytes that are not text and too
 // many events are the agent's doing, so they are values that were not found and
 // never errors.
 func TestAgentCannotMakeACaseUnscored(t *testing.T) {

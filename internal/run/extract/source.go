@@ -30,7 +30,7 @@ type Source struct {
 	// File gives a file of the final working folder. It may be nil if the
 	// folder is not at hand; then extracting a file is an error. If something
 	// is there, an error says why it is not a file that can be graded; else,
-	// why nobody knows.
+	// why that is unknown.
 	File func(path string) (data []byte, there bool, err error)
 
 	// Names lists the files that the case began with or the agent changed. It may

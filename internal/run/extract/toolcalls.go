@@ -17,10 +17,10 @@ import (
 type Span struct {
 	Sure    int // of the calls, or of the count, those that were made here or as the agent says
 	Made    trajectory.CallCount
-	Unnamed int    // of the calls, those that nobody named and that may be the ones asked for
+	Unnamed int    // of the calls, those without a name that may be the ones asked for
 	Stopped int    // more that were proposed and did not happen
 	Other   int    // of the calls, those that were asked for in the place of one with other arguments
-	Unseen  string // why there may be more that nobody saw; "" if everything was seen
+	Unseen  string // why there may be more that were not seen; "" if everything was seen
 	sure    []Call
 }
 

@@ -297,7 +297,7 @@ func (st *stage) recall(tier, key string) {
 }
 
 // visible is a text as expressions see it. What is not UTF-8 shows with marks
-// in it: a key whose value nobody can read is still a key that was written.
+// in it: a key whose value cannot be read is still a key that was written.
 func (s *Source) visible(what string, c *trajectory.Content) (string, error) {
 	r, err := s.read(what, c)
 	if r.problem != "" {

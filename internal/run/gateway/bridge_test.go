@@ -61,7 +61,7 @@ func TestTheBridgeTellsWhatIsWrong(t *testing.T) {
 		"no session":               {c.url + "/mcp", token, ping, `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"the gateway answers with status 400: Usage: the header Mcp-Session-Id is missing`},
 		"a wrong path":             {c.url + "/x", token, ping, `"message":"the gateway answers with status 404`},
 		"a batch before a session": {c.url + "/mcp", token, `[` + ping + `,{"jsonrpc":"2.0","method":"n"},{"jsonrpc":"2.0","id":"b","method":"ping"}]`, `"id":"b","error"`},
-		"nobody there":             {"http://127.0.0.1:1/mcp?key=" + token, token, ping, `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"the gateway does not answer: `},
+		"no server":                {"http://127.0.0.1:1/mcp?key=" + token, token, ping, `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"the gateway does not answer: `},
 		"a line without end":       {c.url + "/mcp", token, `"` + strings.Repeat("x", maxBridgeBytes) + `"`, `"code":-32600,"message":"the message has more than`},
 		"silence after a notice":   {"http://127.0.0.1:1/mcp", token, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, ``},
 	} {
@@ -137,7 +137,7 @@ func TestTheBridgeRefusesAnAddressThatIsNone(t *testing.T) {
 
 func TestTheBridgeEndsWithItsContextAndItsPipes(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	in, _ := io.Pipe() // nobody writes
+	in, _ := io.Pipe() // without a writer
 	cancel()
 	if err := Bridge(ctx, in, io.Discard, "http://127.0.0.1:1/mcp", token); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)

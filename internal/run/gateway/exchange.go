@@ -17,8 +17,8 @@ import (
 	"tallystick/internal/run/wire"
 )
 
-// What a client speaks, as events name it, if it is no model API: those go by
-// the name of their provider.
+// What a client speaks, as events name it, if it is not a model API: those go
+// by the name of their provider.
 const (
 	mcp       = "mcp"
 	plainHTTP = "http"
@@ -32,7 +32,7 @@ type exchange struct {
 
 	endpoint string // the path without version, as in /messages
 	protocol string
-	provider *wire.Provider // nil for what is no model API
+	provider *wire.Provider // nil for what is not a model API
 	route    wire.Route     // of a call, or of counting its tokens
 	began    time.Duration  // logical
 	bytesIn  int64
@@ -129,7 +129,7 @@ func (x *exchange) body() ([]byte, bool) {
 		x.fail(problem{http.StatusRequestEntityTooLarge, refusal.TooLarge, "the body has more than " + strconv.Itoa(maxValues) + " JSON values"})
 		return nil, false
 	}
-	// It has been read whole, so that nobody can keep others waiting by
+	// It has been read whole, so that a client cannot keep others waiting by
 	// sending slowly.
 	x.held = append(x.held, x.g.cfg.Session.Weigh(x.bytesIn))
 	return data, true
@@ -251,8 +251,8 @@ func (x *exchange) unauthorised() {
 	}
 	p := problem{http.StatusUnauthorized, refusal.TokenRefused, message}
 	x.w.Header().Set("WWW-Authenticate", "Bearer")
-	// Where others than the agent can knock, whoever knocks without the token of the
-	// case would write into its record.
+	// Where others than the agent can connect, a client without the token of
+	// the case would write into its record.
 	if x.g.cfg.Shared || !x.g.countRefused() {
 		x.send(p)
 		return

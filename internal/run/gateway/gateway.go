@@ -1,7 +1,7 @@
-// Package gateway is what somebody else's agent talks to during one case: the
-// model APIs that package wire knows, and an MCP server with the tools of the
-// case. An agent that uses an official
-// SDK needs nothing but a base URL and a key, which [Environment] gives it.
+// Package gateway is what an agent that is not ours talks to during one case:
+// the model APIs that package wire knows, and an MCP server with the tools of
+// the case. An agent that uses an official SDK needs nothing but a base URL and
+// a key, which [Environment] gives it.
 //
 // A [Gateway] answers for one [session.Session] and holds no answers itself:
 // what a model or a tool says, and whether it may be asked, is the session's
@@ -66,7 +66,7 @@ const (
 
 	// maxRefusedEvents is how many refused requests leave an event each. What
 	// is beyond is counted, and noted by Close: a trajectory has a size limit,
-	// and nobody should be able to end a case by knocking at the door.
+	// and a stranger should not be able to end a case by sending requests.
 	maxRefusedEvents = 1000
 
 	maxHeaderBytes = 32 << 10

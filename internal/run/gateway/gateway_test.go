@@ -130,7 +130,7 @@ func TestAForgedTokenCountsAfterAStop(t *testing.T) {
 
 // Without a sandbox every user of the machine can knock. The record of the case is
 // the same as if they had not, however they knock, and however often.
-func TestWhoeverElseKnocksLeavesNothing(t *testing.T) {
+func TestRequestsOfStrangersLeaveNothing(t *testing.T) {
 	record := func(knock bool) string {
 		c := newCase(t, caseOptions{shared: true})
 		if knock {
@@ -235,7 +235,7 @@ func TestBodiesAreBoundedAndPlain(t *testing.T) {
 		if _, message := readFailure(t, protocol, got.body); got.status != 413 || !strings.Contains(message, "more than 1000 bytes") {
 			t.Errorf("%s: got %d %s", path, got.status, got.body)
 		}
-		// A body of which nobody said how long it is.
+		// A body without a stated length.
 		got = c.send(t, "POST", path, strings.Repeat("x", 5000), "Content-Encoding", "gzip")
 		if got.status != 415 {
 			t.Errorf("%s: got %d %s", path, got.status, got.body)

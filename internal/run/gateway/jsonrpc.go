@@ -75,7 +75,7 @@ func codeOf(p problem) int {
 }
 
 // parseMessage reads one message. Names given twice, invalid UTF-8 and values
-// of the wrong type are refused; names that nobody knows are passed over, as
+// of the wrong type are refused; unknown names are passed over, as
 // the protocol grows by them.
 func parseMessage(data []byte) (message, error) {
 	var m message

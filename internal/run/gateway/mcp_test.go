@@ -53,7 +53,7 @@ func TestAnMCPClientFindsAndCallsTools(t *testing.T) {
 		{"a tool that the policy denies", `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"transfer","arguments":{"to":"eve"}}}`, 200,
 			`"isError":true`},
 		{"cancelled", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`, 202, ``},
-		{"a response nobody waits for", `{"jsonrpc":"2.0","id":9,"result":{}}`, 202, ``},
+		{"a response to no request", `{"jsonrpc":"2.0","id":9,"result":{}}`, 202, ``},
 	} {
 		got := c.send(t, "POST", "/mcp", tt.message, h...)
 		if got.status != tt.status || got.body != tt.want && !(tt.name == "a tool that the policy denies" && strings.Contains(got.body, tt.want) && strings.Contains(got.body, "denied by policy")) {
@@ -247,7 +247,7 @@ func TestMCPSessionsAreKeptApart(t *testing.T) {
 	}
 }
 
-// The SDKs ask for a stream of the server's messages while they go on with
+// The SDKs ask for a stream of the server's messages while they continue with
 // something else, so the event of that must not depend on when they do.
 func TestAskingForTheServersMessagesDoesNotDisturbTheOrder(t *testing.T) {
 	run := func(early bool) string {
@@ -282,7 +282,7 @@ func TestAStopIsToldToAnMCPClient(t *testing.T) {
 	c := newCase(t, caseOptions{policy: &policy.Policy{Mode: policy.Approved, MaxCostMicroUSD: 1, MaxToolCalls: 9}})
 	h := c.connect(t, "2025-06-18")
 	got := c.send(t, "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_weather","arguments":{"city":"Oslo"}}}`, h...)
-	// Nobody is there to approve.
+	// No person is there to approve.
 	if !strings.Contains(got.body, `"code":-32000`) || !strings.Contains(got.body, "the case has ended (suspended)") || !strings.Contains(got.body, `"name":"ApprovalPending"`) {
 		t.Errorf("got %d %s", got.status, got.body)
 	}

@@ -57,7 +57,7 @@ func (x *exchange) reply(r cassette.Reply, err error) {
 	switch {
 	case err != nil:
 		// The recording has no such form, as of a stream that broke off. The
-		// call took place, so it is no use to ask again.
+		// call took place, so asking again would not help.
 		x.fail(problemOf(err))
 		return
 	case r.Status < 200 || r.Status > 599:

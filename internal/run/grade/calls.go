@@ -137,7 +137,7 @@ func (r *callsRule) decode(calls []extract.Call) ([]map[string]any, error) {
 		if c.Problem != nil {
 			return nil, c.Problem
 		}
-		// Nothing stands for arguments that are no JSON object, as an agent
+		// Nothing stands for arguments that are not a JSON object, as an agent
 		// may write them; they fit no expectation. Equal ones have the same
 		// canonical bytes and need no decoding.
 		if c.Args != nil && r.args != "exact" && json.Unmarshal(c.Args, &all[j]) != nil {

@@ -15,7 +15,7 @@ import (
 type comparator struct {
 	operator string // == != < <= > >=
 	text     string
-	number   *big.Rat // nil if the text is no number
+	number   *big.Rat // nil if the text is not a number
 }
 
 // parseComparator reads a number, a bool, or text such as ">=1", "!=refused" or

@@ -9,7 +9,7 @@ import (
 	"tallystick/internal/run/extract"
 )
 
-// acrostic is a grader that nobody has, and all that adding one takes: the first
+// acrostic is a made-up grader, and all that adding one takes: the first
 // letters of the lines spell what is expected.
 var acrostic = kindRow{kind: "acrostic", members: expectation, compare: func(expected canon.RawMessage, _ *Rule) (grader, error) {
 	want, err := textList(expected, true, normaliser{}.text)

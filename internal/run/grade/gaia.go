@@ -98,7 +98,7 @@ func splitAt(s string, is func(rune) bool) []string {
 	}
 }
 
-// gaiaNumber is an answer as a number, infinity if it is none.
+// gaiaNumber is an answer as a number, infinity if it is not a number.
 func gaiaNumber(answer string) float64 {
 	n, ok := pythonFloat(strings.NewReplacer("$", "", "%", "", ",", "").Replace(answer))
 	if !ok {
@@ -107,7 +107,7 @@ func gaiaNumber(answer string) float64 {
 	return n
 }
 
-// gaiaText leaves out white space and, in texts that are no lists, ASCII
+// gaiaText leaves out white space and, in texts that are not lists, ASCII
 // punctuation, and lowers the rest.
 func gaiaText(s string, punctuation bool) string {
 	lowered := pythonLower(strings.Map(func(r rune) rune {

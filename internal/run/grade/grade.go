@@ -155,7 +155,7 @@ func judge(r RubricRun, reg bench.Registration) (score evidence.Score, code, why
 // SeverityOf says how bad a failure mode in a record is. The reserved codes of
 // rubrics block, those of built-in graders warn: they say that the agent was
 // wrong. One that neither this package nor the registration knows blocks: it
-// cannot be there unless somebody put it there.
+// cannot be there unless it was put there.
 func SeverityOf(mode string, reg bench.Registration) evidence.Severity {
 	if slices.Contains(gradeCodes(), mode) {
 		return evidence.Warn

@@ -39,7 +39,7 @@ func TestEveryBadEndIsAFailedScore(t *testing.T) {
 		{"too much output", ended(RubricOutputLimit), CodeOutputLimit, CodeOutputLimit},
 		{"killed", ended(RubricKilled), CodeKilled, CodeKilled},
 		{"another status", ended("error"), CodeError, CodeError},
-		{"a verdict that nobody knows", ended("sunny"), CodeError, CodeError},
+		{"an unknown verdict", ended("sunny"), CodeError, CodeError},
 		{"no answer", ok(nil), CodeMalformed, CodeMalformed},
 		{"no JSON", ok([]byte("yes")), CodeMalformed, CodeMalformed},
 		{"something after the answer", ok(append(answer(""), "{}"...)), CodeMalformed, CodeMalformed},

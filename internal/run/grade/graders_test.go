@@ -352,7 +352,7 @@ func TestToolCallGrader(t *testing.T) {
 	}
 }
 
-// TestToolCallsWithoutTheirArgumentsAreUnscored: unless nobody looks at them.
+// TestToolCallsWithoutTheirArgumentsAreUnscored: unless no check looks at them.
 func TestToolCallsWithoutTheirArgumentsAreUnscored(t *testing.T) {
 	s := called(t, `a {"body":"`+strings.Repeat("x", 20_000)+`"}`, `b {}`)
 	for doc, want := range map[string]string{
@@ -670,7 +670,7 @@ func TestRubricAsAGrader(t *testing.T) {
 	if !r.Passed || strings.Join(r.FailureModes, " ") != CodeEscape {
 		t.Errorf("aside and broken: got %+v", r)
 	}
-	// A score that nobody could record is none.
+	// A score that cannot be recorded does not count.
 	r = any.Grade(Input{Source: said(t, "Rome"), Rubric: rubric(Graded{Score: evidence.Score{Score: math.NaN()}}, nil)})
 	if r.Unscored == "" {
 		t.Errorf("NaN: got %+v", r)

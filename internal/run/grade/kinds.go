@@ -41,7 +41,7 @@ const (
 	Any        Kind = "any"      // one check passes
 	Not        Kind = "not"      // the one check does not match
 	Weighted   Kind = "weighted" // the weighted mean of the checks reaches a threshold
-	Ungraded   Kind = "ungraded" // nobody knows the answer: the case runs and has no score
+	Ungraded   Kind = "ungraded" // the answer is unknown: the case runs and has no score
 )
 
 // graders has every kind of grader, in the order of the documentation. A new
@@ -119,7 +119,7 @@ const expectation = "expected expected_pointer expected_file"
 // judging has the members of every kind that asks a model.
 const judging = " votes threshold panel combine quorum"
 
-// nothing is no extractor.
+// nothing stands for no extractor.
 const nothing extract.Kind = "-"
 
 var rows = byKind(graders)

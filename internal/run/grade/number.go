@@ -293,7 +293,7 @@ func (q quantity) convert(to string) (*big.Rat, error) {
 }
 
 // isCurrency reports whether a unit only says that a number is money: $42 is 42
-// to whoever asks for no unit, which 42 km is not.
+// to a check without a unit, which 42 km is not.
 func isCurrency(unit string) bool {
 	switch units()[unit].dimension {
 	case "US dollars", "euros", "pounds sterling":

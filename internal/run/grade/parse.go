@@ -51,7 +51,7 @@ func Parse(doc canon.RawMessage, refuse func(member []string, err error) error) 
 // is ready, for any number of goroutines.
 type Specs struct {
 	mu    sync.Mutex
-	known map[string]Spec // by document; nobody changes what one points to
+	known map[string]Spec // by document; never changed through the pointer
 }
 
 // maxSpecs bounds what is remembered.

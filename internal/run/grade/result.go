@@ -33,7 +33,7 @@ type Input struct {
 	SQL func(s SQLSpec, query string) (wrong string, err error)
 
 	// Embed asks a model for the vectors of some texts. Why says why there are none.
-	// Nil if there is nobody to ask.
+	// Nil if there is no model to ask.
 	Embed func(model string, texts []string) (e Embedded, why string)
 
 	// SecondView asks a model about a value that the official scorer did not take,

@@ -15,8 +15,8 @@ func (c *compiler) rubric(place, *node, *Rule) error {
 }
 
 // rubric gives the value to the class's rubric. What it says of itself is
-// recorded whatever comes of the rest, and a rubric that broke is no mismatch:
-// a check that must not match would otherwise pass because of it.
+// recorded whatever comes of the rest, and a rubric that broke is not a
+// mismatch: a check that must not match would otherwise pass because of it.
 func (r *run) rubric(_ *node, _ *Detail, v extract.Value, counts bool) tally {
 	if r.in.Rubric == nil {
 		return single(unscored("there is no rubric to run"))

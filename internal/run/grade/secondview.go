@@ -12,10 +12,10 @@ const (
 	ByOpinion  = "quasi-exact, a model's opinion; not the score"
 )
 
-// A SecondView is another way of looking at what the official scorer compared. It
-// changes no score. That of numbers is made when somebody looks and is in no
-// record; what a judge said is in the grading document, because it cannot be had
-// again.
+// A SecondView is another way of looking at what the official scorer compared.
+// It changes no score. That of numbers is made when a reader looks and is in no
+// record; what a judge said is in the grading document, because it cannot be
+// had again.
 type SecondView struct {
 	Check string `json:"check,omitempty"`
 	View  string `json:"view"`
@@ -59,9 +59,9 @@ const sameAnswer = "The answer and the expected answer say the same, as an exami
 	"the same person, place, thing, number or list, however it is spelled, abbreviated or ordered, and in whatever unit. " +
 	"An answer that says more than one thing, that is not complete, or that only could be the expected one does not meet this."
 
-// secondView asks the judge about an answer that the official scorer did not take.
-// If the numbers are the same nobody is asked. Whatever it says or fails to say, the
-// score stays.
+// secondView asks the judge about an answer that the official scorer did not
+// take. If the numbers are the same, the judge is not asked. Whatever it says
+// or fails to say, the score stays.
 func (r *run) secondView(n *node, d *Detail, v extract.Value) *SecondView {
 	if r.in.SecondView == nil {
 		return nil

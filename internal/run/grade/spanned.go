@@ -106,7 +106,7 @@ func (n *node) named(s *extract.Source, v *extract.Value) verdict {
 	return graded
 }
 
-// unknownName refuses the name of a tool that nobody ever heard of.
+// unknownName refuses the name of an unknown tool.
 func (n *node) unknownName(s *extract.Source) error {
 	view := s.Calls()
 	if s.Tools == nil || view.Unseen != "" {

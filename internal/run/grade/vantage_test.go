@@ -12,7 +12,7 @@ import (
 
 // seenRun is a run of which calls are known as its words say: "e refund" was
 // executed here, "r refund" reported, "p refund" only proposed, "d refund"
-// denied, "? " reported without a name, "unread" a reply that nobody could read,
+// denied, "? " reported without a name, "unread" an unreadable reply,
 // "offer refund" a tool that was offered to the model, "remote" an agent that
 // shows its answers only.
 func seenRun(t testing.TB, tools []string, words ...string) *extract.Source {

@@ -14,7 +14,7 @@ type Outcome string
 
 // The outcomes. Mismatch and unusable both fail. They are apart because the
 // grader not turns a mismatch into a pass, and nothing else: a value that is
-// not there, or is no number where one is compared, passes nothing.
+// not there, or is not a number where one is compared, passes nothing.
 const (
 	Passed   Outcome = "passed"
 	Mismatch Outcome = "mismatch"

@@ -32,7 +32,7 @@ type run struct {
 	c          *scenario.Task
 	s          *session.Session
 	folder     *session.Folder
-	folderGone bool // there was one, and nobody knows what was in it
+	folderGone bool // there was one, and its contents are unknown
 	player     *cassette.Player
 	judges     *cassette.Player          // of the same cassette, out of the agent's reach
 	embedded   map[digest.Content][]byte // replies with vectors that the evidence has, by their requests
@@ -44,10 +44,10 @@ type run struct {
 	before     *TestResult // the test without the agent, once it ran
 	testActs   []string    // what the test tried by itself
 	result     session.Result
-	remote     *DriveResult  // what somebody else drove; nil of what is driven here
-	heard      *books        // what live models were asked for somebody else
+	remote     *DriveResult  // what another worker drove; nil of what is driven here
+	heard      *books        // what live models were asked for another worker
 	alone      bool          // driven again, to compare: what was heard answers
-	paused     bool          // driven for somebody else, who runs the case's test and ends it
+	paused     bool          // driven for another process, which runs the case's test and ends it
 	watch      *watcher      // nil if nothing is noted
 	grader     *grade.Grader // once it is needed
 	started    time.Time
@@ -199,7 +199,7 @@ func (r *run) drive(ctx context.Context) {
 		_ = r.s.Event(&trajectory.LimitReached{Limit: "wall_clock_ms", Max: limit})
 		r.s.Halt(session.Truncated, refusal.LimitReached, fmt.Errorf("the limit of %d wall_clock_ms is reached", limit))
 	}
-	// Before anybody else touches what the agent left.
+	// Before another program touches what the agent left.
 	if lost := r.s.LookAtFolder(); err == nil {
 		err = lost
 	}
@@ -242,8 +242,8 @@ func (r *run) conclude(ctx context.Context, answer string, err error) {
 	r.result = r.s.Complete(answer, r.driven.Refused)
 }
 
-// folderKnown reports whether it is known what the agent left. There is no test of
-// what nobody knows.
+// folderKnown reports whether it is known what the agent left. There is no test
+// of what is unknown.
 func (r *run) folderKnown() bool {
 	_, err := r.folder.Now()
 	return err == nil
@@ -432,8 +432,8 @@ func (r *run) cross(g *Graded, e evidence.IntegrityEvent) {
 	g.Crossings = append(g.Crossings, Crossing{Case: r.c.ID, Event: e, Time: evidence.At(r.w.cfg.Now())})
 }
 
-// announce notes a boundary that the case is about to cross, on disk if there is
-// somebody to write it.
+// announce notes a boundary that the case is about to cross, on disk if there
+// is a ledger to write it.
 func (r *run) announce(g *Graded, e evidence.IntegrityEvent) error {
 	if r.w.cfg.Crossed == nil {
 		r.cross(g, e)

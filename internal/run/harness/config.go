@@ -83,7 +83,8 @@ type Judge interface {
 	Knows(name string) error
 	// Digest names its settings, for the plan of an attempt that needs a judge.
 	Digest() digest.Content
-	// Models are those that its settings name, whoever of them is asked in this run.
+	// Models are those that its settings name, whichever of them is asked in
+	// this run.
 	Models() []string
 	// Texts names the program's own texts in which it puts plain questions.
 	Texts() digest.Content
@@ -136,8 +137,8 @@ type Books struct {
 	Past   *Past // what the ledger holds, gathered while it was opened
 	Origin string
 	Key    *seal.Key // the operator's, which signs the registration
-	// Scratch registers the attempt as scratch whatever was signed: the ledger
-	// is one that nobody signs for.
+	// Scratch registers the attempt as scratch whatever was signed: no person
+	// signs for the ledger.
 	Scratch bool
 
 	Disk  store.FS // that the evidence is written to; nil for the machine's

@@ -10,11 +10,11 @@ import (
 	"tallystick/internal/run/session"
 )
 
-// A Driver drives single cases for somebody who grades them elsewhere.
+// A Driver drives single cases for a harness that grades them elsewhere.
 type Driver struct{ w *Worker }
 
-// A DriverClass is what a driver has of a class. It names no bench, no grader and no
-// expected answer: whoever drives needs none.
+// A DriverClass is what a driver has of a class. It names no bench, no grader
+// and no expected answer: the driver needs none.
 type DriverClass struct {
 	Registration bench.Registration // signed by the people of the class
 	Offered      []string           // tools that the policy allows because cases offer them
@@ -45,8 +45,9 @@ func NewDriver(ctx context.Context, cfg Config, class DriverClass) (*Driver, err
 	return d, nil
 }
 
-// Drive takes the agent through one case. With tested, the case has a test, which is run
-// by whoever grades: what comes back is the final folder, and a trajectory without an end.
+// Drive takes the agent through one case. With tested, the case has a test,
+// which the grader runs: what comes back is the final folder, and a trajectory
+// without an end.
 func (d *Driver) Drive(ctx context.Context, c *scenario.Task, j Job, tested bool) (*DriveResult, error) {
 	r := &run{w: d.w, job: j, c: c, started: d.w.cfg.Now(), paused: tested}
 	defer func() { r.result.Free() }()

@@ -25,9 +25,9 @@ import (
 type Drivers interface {
 	// Begin is called when the attempt is registered and before the first case.
 	Begin(ctx context.Context, s Start) error
-	// Claim offers a case and waits until somebody takes it. Nothing of the case is
-	// shown before [Claim.Drive]. The error is [ErrNoSecond] if the offer is for
-	// anybody but one worker, and there is nobody else.
+	// Claim offers a case and waits until a worker takes it. Nothing of the
+	// case is shown before [Claim.Drive]. The error is [ErrNoSecond] if the
+	// offer is for every worker but one, and there is no other.
 	Claim(ctx context.Context, o Offer) (Claim, error)
 	// AtOnce is how many cases to offer at a time, if --jobs does not say.
 	AtOnce() int
@@ -43,7 +43,7 @@ type Start struct {
 	// Refused writes down that a worker tried something that is not allowed.
 	Refused func(evidence.IntegrityEvent) error
 	Left    int // cases to run
-	// Standing is asked by whoever shows how the attempt stands.
+	// Standing is asked by the caller that shows the state of the attempt.
 	Standing func() Standing
 }
 
@@ -56,7 +56,7 @@ type Standing struct {
 // An Offer is a case that is to be driven.
 type Offer struct {
 	Job
-	Not string // the key of a worker that must not have it; "" if anybody may
+	Not string // the key of a worker that must not have it; "" if every worker may
 }
 
 // A Claim is a case that a worker has taken.
@@ -82,14 +82,15 @@ type Handout struct {
 // ErrDriverLost says that a worker did not come back with its case.
 var ErrDriverLost = errors.New("the worker was lost")
 
-// ErrNoSecond says that nobody takes a case that another worker has run, so that the
-// two could be compared.
+// ErrNoSecond says that no worker takes a case that another one has run, so
+// that the two could be compared.
 var ErrNoSecond = errors.New("no second worker takes the case")
 
-// A DriveResult is what came of driving one case, in a form that travels: pieces named
-// by their digests, and the few things that do not follow from the plan and the
-// trajectory. What follows from them is not sent: whoever gets a result computes it.
-// [Worker.accept] looks at one from elsewhere before anything is made of it.
+// A DriveResult is what came of driving one case, in a form that travels:
+// pieces named by their digests, and the few things that do not follow from the
+// plan and the trajectory. What follows from them is not sent: the receiver of
+// a result computes it. [Worker.accept] looks at one from elsewhere before
+// anything is made of it.
 type DriveResult struct {
 	Files evidence.CaseFiles `json:"files"` // without what grading adds
 	// Isolation is the class of the sandbox that the agent ran in, as its machine saw

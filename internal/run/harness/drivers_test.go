@@ -235,7 +235,7 @@ func TestForgedResultsAreRefused(t *testing.T) {
 			d.Files.Trajectory.Digest = digest.ContentOf(cut)
 			d.Pieces[d.Files.Trajectory.Digest] = cut
 		}, "head"},
-		{"an answer that nobody gave", nil, func(d *DriveResult) {
+		{"an answer that was not given", nil, func(d *DriveResult) {
 			answer := digest.ContentOf([]byte("2"))
 			d.Files.Answer, d.Pieces[answer] = &answer, []byte("2")
 		}, "is not that of the trajectory"},
@@ -315,8 +315,8 @@ func TestACaseThatIsNotDoubledIsUnscored(t *testing.T) {
 		want   string
 		claims int
 	}{
-		"nobody brings it back": {&crew{twice: true, lose: func(n int) bool { return n > 1 }}, "NotDoubled: no second worker brought the case back in 5 tries; the last: the worker was lost", 1 + maxLosses},
-		"there is nobody":       {&crew{twice: true, alone: true}, "NotDoubled: no second worker brought the case back in 0 tries; the last: no second worker takes the case", 1},
+		"none brings it back": {&crew{twice: true, lose: func(n int) bool { return n > 1 }}, "NotDoubled: no second worker brought the case back in 5 tries; the last: the worker was lost", 1 + maxLosses},
+		"there is none":       {&crew{twice: true, alone: true}, "NotDoubled: no second worker brought the case back in 0 tries; the last: no second worker takes the case", 1},
 	} {
 		n := runOver(t, newPlace(t, sum(1, "2")), tt.crew)
 		r := scoredIn(t, n)["case-000001"]

@@ -13,9 +13,9 @@ import (
 	"tallystick/internal/run/wire"
 )
 
-// embed gives a grader the vectors of texts: those that the evidence has already,
-// else from whoever answers the judge of this case. An error that says nothing about
-// the vectors goes to broken.
+// embed gives a grader the vectors of texts: those that the evidence has
+// already, else from the model that answers the judge of this case. An error
+// that says nothing about the vectors goes to broken.
 func (r *run) embed(ctx context.Context, g *Graded, broken *error) func(string, []string) (grade.Embedded, string) {
 	return func(model string, texts []string) (grade.Embedded, string) {
 		m, err := r.vectors(ctx, model, wire.EmbeddingRequest(model, texts))

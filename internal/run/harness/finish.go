@@ -144,8 +144,8 @@ func (a *attempt) summary() *Summary {
 
 // finish appends the totals. The list of events goes into the evidence first.
 func (a *attempt) finish() error {
-	// What a run began with and what it ended with is one thing, or nobody knows
-	// what was measured.
+	// A run must end with what it began with, or it is unknown what was
+	// measured.
 	for _, shown := range []*agent.Shown{a.worker.shown, a.worker.tested} {
 		if _, err := shown.Begin(); err != nil {
 			return refusal.Newf(refusal.PlanChanged, "attempt %s: what the target or its tests mount changed while it ran: %w", a.id, err).

@@ -148,7 +148,7 @@ func (p *place) run(ctx context.Context, change func(*setup)) (*Summary, error) 
 	return Run(ctx, s.Config, s.Books)
 }
 
-// onDisk is a ledger that nobody witnesses and that publishes no anchors.
+// onDisk is a ledger without witnesses and without published anchors.
 type onDisk struct{ *sequencer.Ledger }
 
 func (l onDisk) Head() digest.ID               { return l.Tip().Head }

@@ -47,7 +47,7 @@ func (w *Worker) graderOf(c *scenario.Task, tools []string) (*grade.Grader, erro
 // toolsOf lists the tools that a case and its class tell of. Closed says that no
 // other can come up: the agent is ours, or its own tools are listed.
 func (w *Worker) toolsOf(c *scenario.Task) (names []string, closed bool) {
-	// Never nil: that would mean that nobody knows.
+	// Never nil: that would mean unknown.
 	names = append([]string{}, w.cfg.Bench.Registration().AgentTools...)
 	names = append(names, c.Scenario.AgentTools...)
 	// A rescore has only the name of a target: what its agent offered is in the
@@ -70,7 +70,7 @@ func (r *run) grade(ctx context.Context, g *Graded) error {
 	}
 	if r.folderGone && grader.UsesRubric() {
 		// A rubric is given the files that the agent changed. Without them it
-		// would judge somebody who changed none.
+		// would judge an agent that changed none.
 		g.Record.Outcome, g.Record.Reason = evidence.Unscored, "the rubric needs the working folder, which is not in the evidence, or the case begins with other files by now"
 		return nil
 	}
@@ -146,7 +146,7 @@ func (r *run) record(g *Graded, result grade.Result) error {
 	return nil
 }
 
-// failFolder fails a case of which nobody knows what the agent left.
+// failFolder fails a case for which it is unknown what the agent left.
 func (r *run) failFolder(g *Graded) grade.Result {
 	why := r.result.Folder.Error()
 	g.Record.Reason = string(refusal.FolderUnreadable) + ": " + head(why, 500)

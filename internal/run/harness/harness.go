@@ -335,7 +335,7 @@ func (a *attempt) packNow() *store.Pack {
 	return a.pack
 }
 
-// packAfter is the pack in place of a broken one. Whoever comes first makes it.
+// packAfter is the pack in place of a broken one. The first caller makes it.
 func (a *attempt) packAfter(broken *store.Pack) (*store.Pack, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

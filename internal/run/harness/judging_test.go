@@ -120,7 +120,7 @@ func TestPlanNamesAJudgeOnlyIfACaseNeedsOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := p.records(evidence.AttemptRegisteredKind)[0].Body.(*evidence.AttemptRegistered); r.Plan.JudgeDigest != nil {
-		t.Error("the plan names a judge that nobody asks")
+		t.Error("the plan names a judge that is never asked")
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 // let as much lie as is in use. An ordinary attempt never comes near.
 const softMemory = 320 << 20
 
-// limitMemory sets the limit, unless somebody set another by GOMEMLIMIT, and
-// returns what takes it back.
+// limitMemory sets the limit, unless the operator set another by GOMEMLIMIT,
+// and returns what takes it back.
 func limitMemory() (undo func()) {
 	before := debug.SetMemoryLimit(-1)
 	if before != math.MaxInt64 {

@@ -16,7 +16,7 @@ import (
 )
 
 // Past is what the ledger holds about earlier attempts: enough to number the
-// next one and to go on with one that was cut short. It is gathered while the
+// next one and to resume one that was cut short. It is gathered while the
 // ledger is verified; nothing in it may be used before that has succeeded.
 type Past struct {
 	counts map[string]int // by class, whichever the target
@@ -39,8 +39,8 @@ type unfinished struct {
 	last       *circumstances // of the last of these
 }
 
-// Visit is for sequencer.Config.Visit. An entry that is shown again, as to
-// somebody who reads the ledger before a run and after it, counts once.
+// Visit is for sequencer.Config.Visit. An entry that is shown again, as to a
+// process that reads the ledger before a run and after it, counts once.
 func (p *Past) Visit(r ledger.Record) error {
 	if r.Index < p.next {
 		return nil
@@ -162,7 +162,7 @@ func samePlan(registered *evidence.AttemptRegistered, now *evidence.Plan, mode s
 		{"the root file system of the tests", rootText(was.TestRoot, now.TestRoot), rootText(now.TestRoot, now.TestRoot)},
 		{"the mode", registered.Mode, mode},
 		{"whether it is to be submitted (--submit-intent)", was.SubmitIntent, now.SubmitIntent},
-		{"who gives second views (--second-view)", cmp.Or(was.SecondView, "nobody"), cmp.Or(now.SecondView, "nobody")},
+		{"who gives second views (--second-view)", cmp.Or(was.SecondView, "no judge"), cmp.Or(now.SecondView, "no judge")},
 		{"what is recorded of its texts", cmp.Or(was.Recording, "nothing"), cmp.Or(now.Recording, "nothing")},
 	} {
 		if same.was != same.now {
@@ -245,7 +245,7 @@ func orNone(d *digest.Content) string {
 	return d.String()
 }
 
-// resume goes on with the newest unfinished attempt. Everything that its plan
+// resume continues the newest unfinished attempt. Everything that its plan
 // fixed must be the same now: another bench, target or selection would be
 // another attempt.
 func (a *attempt) resume() (err error) {

@@ -59,8 +59,9 @@ func TestResumeComparesTheWholePlan(t *testing.T) {
 	}
 }
 
-// TestPastCountsAnEntryOnce: somebody who reads the ledger before a run and after
-// it shows entries twice, and no attempt gets a number too high for that.
+// TestPastCountsAnEntryOnce: a process that reads the ledger before a run and
+// after it shows entries twice, and no attempt gets a number that is too high
+// because of that.
 func TestPastCountsAnEntryOnce(t *testing.T) {
 	var p Past
 	entry := func(index int64, attempt string) ledger.Record {

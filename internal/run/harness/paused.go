@@ -12,8 +12,8 @@ import (
 	"tallystick/internal/run/trajectory"
 )
 
-// Bounds of a final folder that travels to whoever runs the case's test. They are less
-// than what one result of a fleet may have, with its other pieces.
+// Bounds of a final folder that travels to the runner of the case's test. They
+// are less than what one result of a fleet may have, with its other pieces.
 const (
 	maxCarriedFolder = 192 << 20 // bytes of what the agent changed
 	maxCarriedFile   = 120 << 20
@@ -44,8 +44,8 @@ func (r *run) fitsToTravel() error {
 	return nil
 }
 
-// gatherToTravel is gather, or, if somebody else runs the case's test, what that takes:
-// all that the agent changed, however much is kept as evidence.
+// gatherToTravel is gather, or, if another process runs the case's test, what
+// that takes: all that the agent changed, however much is kept as evidence.
 func (r *run) gatherToTravel(g *Graded) error {
 	if !r.paused {
 		return r.gather(g)
@@ -118,7 +118,7 @@ func (r *run) hasFolder(v *trajectory.Verified) error {
 		}
 		return err
 	}
-	if r.result.Folder != nil { // nobody knows what is in it, and the trajectory says so
+	if r.result.Folder != nil { // its contents are unknown, and the trajectory says so
 		return nil
 	}
 	total := int64(0)

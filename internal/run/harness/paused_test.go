@@ -211,8 +211,8 @@ func TestTestsAreNotOfWorkers(t *testing.T) {
 	})
 }
 
-// TestTooMuchDoesNotTravel: the case ends with the reason in place of a result that
-// nobody takes.
+// TestTooMuchDoesNotTravel: the case ends with the reason in place of a result
+// that no coordinator takes.
 func TestTooMuchDoesNotTravel(t *testing.T) {
 	for name, fill := range map[string]func(dir string) error{
 		"a file of more than": func(dir string) error {

@@ -299,7 +299,7 @@ func (w *Worker) lookAt(i int) look {
 }
 
 // checkJudge refuses a judge that is not the one that the class pins. Without any
-// judge its cases are unscored, which nobody gains by.
+// judge its cases are unscored, from which the operator gains nothing.
 func checkJudge(reg bench.Registration, judge digest.Content) error {
 	if reg.JudgeDigest == nil || judge == *reg.JudgeDigest {
 		return nil
@@ -340,7 +340,7 @@ func rulesOf(reg bench.Registration, offered []string) (*policy.Ruleset, error) 
 }
 
 // register makes the attempt known, with its plan, before the first case; or
-// finds the one to go on with.
+// finds the one to resume.
 func (a *attempt) register(ctx context.Context) error {
 	class, target := a.cfg.Bench.Class(), a.cfg.Target.Name
 	// A machine that cannot run the rubric, or the agent, must not leave an
@@ -476,7 +476,7 @@ func (a *attempt) sources() (pieces [][]byte, named digest.Content, err error) {
 }
 
 // open makes the pack, with its first pieces, and the journals. An attempt that is
-// gone on with gets a further pack.
+// resumed gets a further pack.
 func (a *attempt) open(part int, first ...[]byte) error {
 	var err error
 	a.part = part - 1
@@ -504,7 +504,7 @@ func (a *attempt) open(part int, first ...[]byte) error {
 }
 
 // newPack makes the next pack of the attempt. One that a kill before the
-// registration left is in nobody's way: the next name is taken.
+// registration left is not in the way: the next name is taken.
 func (a *attempt) newPack(first ...[]byte) (*store.Pack, error) {
 	disk := a.books.Disk
 	if disk == nil {

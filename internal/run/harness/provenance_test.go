@@ -13,7 +13,7 @@ import (
 )
 
 // What a case claims of its cassette cannot be more than the cassette says of
-// itself: a recording that somebody replaced by hand does not stay one.
+// itself: a recording that was replaced by hand does not stay one.
 func TestARecordClaimsNoMoreThanTheCassette(t *testing.T) {
 	authored, err := tape.FromYAML("a.yaml", []byte(`format: tallystick-cassette/1-draft
 interactions:

@@ -33,7 +33,7 @@ type booked struct {
 	provider        string
 	it              *cassette.Interaction
 	err             error
-	asked, answered int  // when; answered is 0 while nobody has
+	asked, answered int  // when; answered is 0 until then
 	told            bool // the trajectory tells of it
 }
 
@@ -122,7 +122,7 @@ func (r *run) driveAgain(ctx context.Context, log []byte) (remove func(), err er
 	if err := again.driveWithin(ctx); err != nil {
 		return remove, err
 	}
-	again.result.Free() // it is held by whoever grades it
+	again.result.Free() // the grader holds it
 	if stop := again.result.Stop; stop != nil && stop.Kind == session.Broken {
 		return remove, stop
 	}

@@ -122,7 +122,7 @@ func (r *rubrics) options() (sandbox.Options, error) {
 	}
 	if kind := r.cfg.Bench.ImageKind(); kind != "" && kind != string(o.Image.About.Kind) {
 		return o, refusal.Newf(refusal.PinMismatch, "%s says that the image %s is %s, the image itself says %s", bench.PinsFile, pinned, kind, o.Image.About.Kind).
-			WithHint("somebody signed what is not so; pin it again with \"tally bench digest --image DIGEST\"")
+			WithHint("the signed pin is wrong; pin the image again with \"tally bench digest --image DIGEST\"")
 	}
 	return o, nil
 }

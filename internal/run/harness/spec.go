@@ -15,9 +15,9 @@ import (
 // is one Spec for each target, a resume one with Resume, a reproduction one with the
 // class, target and repetitions of an attempt, a worker's job one without a bench.
 //
-// The zero value replays every case once, in the sandbox that people signed for.
-// Whoever fills a Spec calls [Spec.Validate] before anything is opened; nobody
-// after that does.
+// The zero value replays every case once, in the sandbox that people signed
+// for. The caller that fills a Spec calls [Spec.Validate] before anything is
+// opened; later callers do not.
 type Spec struct {
 	Class string
 	// Targets are names of agents, or patterns of names; none means
@@ -52,8 +52,8 @@ type Spec struct {
 	SubmitIntent bool
 	Recording    evidence.RecordingKind
 
-	// SecondView says who is asked about answers that an official scorer did not
-	// take; "" for nobody.
+	// SecondView says who is asked about answers that an official scorer did
+	// not take; "" for no second view.
 	SecondView evidence.SecondViewer
 
 	ShowHeldOut bool   // golden traces and reports of held-out cases too

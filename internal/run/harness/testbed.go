@@ -64,7 +64,7 @@ type TestResult struct {
 // A TestAction is how a single test ended, as "go test -json" says it.
 type TestAction string
 
-// The ends of a test. What nobody finished has none.
+// The ends of a test. An unfinished test has none.
 const (
 	TestPassed  TestAction = "pass"
 	TestFailed  TestAction = "fail"

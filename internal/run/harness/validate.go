@@ -7,9 +7,9 @@ import (
 )
 
 // Validate refuses a bench that every run would refuse before it starts: a case
-// that cannot be read or that nothing grades, a policy that is none. It also refuses
-// files of trees that no case uses. It is for those who verify a bench without
-// running it.
+// that cannot be read or that nothing grades, an invalid policy. It also
+// refuses files of trees that no case uses. It is for those who verify a bench
+// without running it.
 func Validate(b *bench.Verified) error {
 	if _, err := rulesOf(b.Registration(), nil); err != nil {
 		return err

@@ -268,7 +268,7 @@ func (p *pattern) find(text string, note *evidence.WatchedText) {
 				return
 			}
 			if skip > 0 {
-				at, last = at+skip, 'x' // whatever it was, it is no white space that counts
+				at, last = at+skip, 'x' // whatever it was, it is not white space that counts
 				if r, _ := utf8.DecodeLastRuneInString(text[:at]); unicode.IsSpace(r) {
 					last = ' '
 				}

@@ -19,9 +19,9 @@ import (
 	"tallystick/internal/run/trajectory"
 )
 
-// A Worker drives single cases and grades what came out. It has no ledger and no
-// evidence folder: whoever gave it a [Job] puts away the [Graded] that it gets,
-// so a worker may be anywhere.
+// A Worker drives single cases and grades what came out. It has no ledger and
+// no evidence folder: the caller that gave it a [Job] stores the [Graded] that
+// it gets, so a worker may be anywhere.
 type Worker struct {
 	cfg   Config
 	class string
@@ -82,7 +82,8 @@ func (w *Worker) Close() {
 	}
 }
 
-// A Job is one execution of a case, numbered by whoever keeps the ledger.
+// A Job is one execution of a case, numbered by the process that keeps the
+// ledger.
 type Job struct {
 	Attempt   string
 	Case      string
@@ -95,7 +96,7 @@ type Job struct {
 	// otherwise there is a refusal of the name JournalDiffers.
 	Paid *journal.Running
 	// Authored, if not nil, answers in place of replies that the case has for its
-	// agent: they stay with whoever keeps the case.
+	// agent: they stay with the process that keeps the case.
 	Authored session.Models
 }
 

@@ -74,7 +74,7 @@ func (n *notebook) Publish(context.Context) error {
 	return nil
 }
 
-// past is what somebody who opens the notebook finds in it.
+// past is what a reader who opens the notebook finds in it.
 func (n *notebook) past(t *testing.T) *Past {
 	t.Helper()
 	p := &Past{}
@@ -132,7 +132,7 @@ func TestNoCaseRunsThatWitnessesHaveNotSeen(t *testing.T) {
 }
 
 // TestAWorkerNeedsNoLedger: what it gives for a job is to the byte what an
-// attempt records, so that somebody else may do the recording.
+// attempt records, so that another process may do the recording.
 func TestAWorkerNeedsNoLedger(t *testing.T) {
 	p := newPlace(t, sum(1, "2"), sum(2, "wrong"))
 	p.tick = 0 // the clock is not what is compared

@@ -2,10 +2,10 @@
 // was paid for is lost when a run is killed.
 //
 // A journal is a file of canonical JSON lines. Before a request is sent, its
-// intent is on disk; before anybody sees the reply, the reply is. So after a kill
-// at any moment each call that was sent is known: with its reply and cost, or as
-// "sent, outcome unknown" with the most that it can have cost. Each line names
-// the hash of the line before it.
+// intent is on disk; before a caller sees the reply, the reply is. So after a
+// kill at any moment each call that was sent is known: with its reply and cost,
+// or as "sent, outcome unknown" with the most that it can have cost. Each line
+// names the hash of the line before it.
 //
 // [Open] reads a journal whole and refuses one that is damaged or another
 // attempt's; only a last line that a crash tore is cut off. [Journal.Case] is the
@@ -14,8 +14,8 @@
 // one of those requests is made again; see [Running.Equalled].
 //
 // Where it stops: the chain finds an edit in the middle, and not a journal that
-// somebody wrote again from there to its end. The records of the ledger name
-// heads of the journal, and [Journal.Has] tells whether it still has them.
+// was written again from there to its end. The records of the ledger name heads
+// of the journal, and [Journal.Has] tells whether it still has them.
 //
 // docs/formats/journal.md states the format.
 package journal
@@ -373,7 +373,7 @@ func (j *Journal) Began(e Execution) bool {
 	return len(j.calls[e]) > 0
 }
 
-// Next is the execution of a case to begin, where nobody else numbers them: the
+// Next is the execution of a case to begin, where no caller numbers them: the
 // newest one if it was cut off, otherwise the one after it.
 func (j *Journal) Next(caseID string, repeat int) Execution {
 	j.mu.Lock()

@@ -120,7 +120,8 @@ func TestKilledExecutionIsAnsweredFromItsJournal(t *testing.T) {
 	if err := c.Equalled(Agent); err != nil || c.Resumed() != 1 {
 		t.Errorf("%v, resumed %d times", err, c.Resumed())
 	}
-	// The call that nobody knows of counts beside the one that was made again.
+	// The call with an unknown outcome counts beside the one that was made
+	// again.
 	if p := j.Paid(); p.Calls != 4 || p.CostMicroUSD != 120 || p.Unknown != 1 || p.UnknownMicroUSD != 500 {
 		t.Errorf("paid %+v", p)
 	}
@@ -262,7 +263,7 @@ func TestDamagedJournalIsRefusedAndLeftAlone(t *testing.T) {
 		"an unknown member":    {strings.Replace(good, `"try":1}`, `"try":1,"x":1}`, 1), "line 2: "},
 		"another attempt":      {strings.Replace(good, `"attempt":"chat.default.1"`, `"attempt":"chat.default.2"`, 1), "line 1: it is the journal of chat.default.2 of local/a, expected chat.default.1 of local/a"},
 		"another ledger":       {strings.Replace(good, `"origin":"local/a"`, `"origin":"local/b"`, 1), "it is the journal of chat.default.1 of local/b"},
-		"another registration": {strings.Replace(good, owner.Registered.String(), digest.ContentOf([]byte("somebody else's")).String(), 1), "registered as blake3:"},
+		"another registration": {strings.Replace(good, owner.Registered.String(), digest.ContentOf([]byte("another one")).String(), 1), "registered as blake3:"},
 		"another format":       {strings.Replace(good, Format, "other-journal/2", 1), "line 1: "},
 		"two outcomes":         {good + follow(lines[5], `"intent":2,"interaction":{},"kind":"reply"`), "line 7: line 2 is not an intent"},
 		"no such intent":       {good + follow(lines[5], `"intent":1,"interaction":{},"kind":"reply"`), "line 7: line 1 is not an intent"},
@@ -332,7 +333,7 @@ func TestTornLastLineIsCut(t *testing.T) {
 
 // TestEveryFaultLeavesWhatWasPromised breaks each operation of the disk in each
 // way, then cuts the power. An intent that was acknowledged is there, so is a
-// reply; and nobody is told to send what is not on disk.
+// reply; and no caller is told to send what is not on disk.
 func TestEveryFaultLeavesWhatWasPromised(t *testing.T) {
 	long := `{"said":"` + strings.Repeat("x", 4*faultfs.Sector) + `"}` // nothing else is in some of its sectors
 	hits := 0

@@ -137,9 +137,9 @@ func (c *Running) equalled(p Payer) error {
 	return nil
 }
 
-// Ended says that the agent has come to its end, before anybody grades what it
-// did. An execution that an earlier process had brought as far must have the same
-// trajectory: whoever saw how it ended cannot have it end otherwise.
+// Ended says that the agent has come to its end, before its work is graded. An
+// execution that an earlier process had brought as far must have the same
+// trajectory: an operator who saw how it ended cannot have it end otherwise.
 func (c *Running) Ended(trajectory digest.ID) error {
 	if c == nil {
 		return nil
@@ -185,8 +185,8 @@ func (c *Running) differing(format string, args ...any) error {
 		WithHint("the case is started again as execution %d; what this one paid stays in the books", c.e.Number+1)
 }
 
-// Unknown reports whether an earlier process sent the call and nobody knows what
-// became of it.
+// Unknown reports whether an earlier process sent the call and its outcome is
+// unknown.
 func (k *Call) Unknown() bool {
 	k.c.j.mu.Lock()
 	defer k.c.j.mu.Unlock()
@@ -238,7 +238,8 @@ func (k *Call) Send(api, model string, ceiling *int64) (*Sent, error) {
 	return &Sent{k.c, l.Line}, nil
 }
 
-// Reply writes what came, before anybody sees it. Cost is nil if it is not known.
+// Reply writes what came, before a caller sees it. Cost is nil if it is not
+// known.
 func (s *Sent) Reply(interaction canon.RawMessage, cost *int64) error {
 	return s.write(&Line{Kind: Reply, Interaction: interaction, Cost: cost})
 }

@@ -256,8 +256,8 @@ const (
 // boundary is what a verdict crosses on its way to a score.
 const boundary = "TB-3"
 
-// missEvent is the finding that a miss is, nil for those that are none. It names
-// the attempt that came upon it: an audit counts them by attempt.
+// missEvent is the finding of a miss, nil for a miss that is not a finding. It
+// names the attempt that came upon it: an audit counts them by attempt.
 func missEvent(attempt string, a *Asked, key digest.ID, s state, why string) (*evidence.IntegrityEvent, error) {
 	e := &evidence.IntegrityEvent{Boundary: boundary, Severity: evidence.Block}
 	switch s {

@@ -46,7 +46,7 @@ func TestVerdictsOfAnotherServerAreDrawnAgain(t *testing.T) {
 	if o := c.ask(Live, q); o.Cached || o.Score != 1 {
 		t.Errorf("a verdict of %s answers for %s", here.URL(), place.URL())
 	}
-	// What nobody saw the place of might be from anywhere.
+	// A verdict whose place was not seen might be from anywhere.
 	place, c.models = here, placeless{liveModels(t, fakemodel.New(t, says(reply(0, false, "wrong"), reply(1, true, "right"))...))}
 	other := aQuestion("5")
 	c.ask(Live, other)
@@ -165,8 +165,8 @@ func TestForgedEntriesAreMissesWithAnEventAndAreJudgedAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, EventTampered + block},
-		// Entries of before there were signatures. They are worth nothing, and
-		// nobody did anything wrong.
+		// Entries of before there were signatures. They are worth nothing, but
+		// they are not tampering.
 		{"an entry that was never signed", func(t *testing.T, c *court, file string) {
 			if err := os.WriteFile(file, []byte(`{"questionId": "add", "passed": true, "judgeModel": "fake-1"}`), 0o600); err != nil {
 				t.Fatal(err)
@@ -273,8 +273,8 @@ func TestEntriesArePrivate(t *testing.T) {
 	}
 }
 
-// An entry that cannot be read is no miss: nobody may make the judge roll again
-// by making its cache unreadable.
+// An entry that cannot be read is not a miss: an operator must not make the
+// judge roll again by making its cache unreadable.
 func TestAnUnreadableEntryStopsTheWork(t *testing.T) {
 	c := newCourt(t, fakemodel.New(t))
 	if err := os.MkdirAll(c.entry(aQuestion("5")), 0o700); err != nil {

@@ -8,8 +8,8 @@ import (
 	"tallystick/internal/run/question"
 )
 
-// TestAVoteMustFollowFromWhatItSays: a document whose score is not what its choice,
-// orders or marks come to is none.
+// TestAVoteMustFollowFromWhatItSays: a document whose score is not what its
+// choice, orders or marks come to is refused.
 func TestAVoteMustFollowFromWhatItSays(t *testing.T) {
 	scale, err := question.Anchored(map[string]string{"1": "bad", "5": "good"})
 	if err != nil {

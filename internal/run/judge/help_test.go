@@ -90,7 +90,7 @@ func liveModels(t testing.TB, server *fakemodel.Server) *provider.Live {
 	return live.Live
 }
 
-// placeless are models of which nobody sees where they are.
+// placeless are models whose place is not seen.
 type placeless struct{ session.Models }
 
 func (m placeless) Call(ctx context.Context, api wire.API, body []byte, onChunk func(string) error) (*cassette.Interaction, error) {

@@ -9,7 +9,7 @@ import (
 	"tallystick/internal/record/evidence"
 )
 
-// A Sign is a structure in an answer that only somebody who writes for a judge
+// A Sign is a structure in an answer that only an author who writes for a judge
 // has a use for.
 type Sign string
 

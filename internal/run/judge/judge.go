@@ -9,8 +9,7 @@
 //
 //   - A judge that fails, or never replies in the right form within its tries,
 //     gives an opinion without a score and with the reason. It is never zero.
-//   - The answer reaches the model as one JSON value between markers that
-//     nobody can write into an answer. An answer that imitates them, or holds a
+//   - The answer reaches the model as one JSON value between markers that no author can write into an answer. An answer that imitates them, or holds a
 //     verdict, is a finding.
 //   - Every draw of a live model is handed to the ledger, with its number,
 //     before its verdict is used or kept, the ones that failed too.
@@ -105,7 +104,7 @@ type Judge struct {
 	cfg Config
 
 	mu   sync.Mutex
-	busy map[digest.ID]chan struct{} // questions that somebody is asking
+	busy map[digest.ID]chan struct{} // questions that are being asked
 }
 
 // New makes a judge.
@@ -217,7 +216,7 @@ func (w *work) run(ctx context.Context) (Opinion, error) {
 	return o, err
 }
 
-// claim waits until nobody else asks the same question.
+// claim waits until no other caller asks the same question.
 func (j *Judge) claim(ctx context.Context, key digest.ID) (free func(), err error) {
 	for {
 		j.mu.Lock()
@@ -301,7 +300,7 @@ func (w *work) elsewhere(d *Document) bool {
 	return !ok || len(d.Endpoints) != 1 || d.Endpoints[0] != now.URL()
 }
 
-// inLedger holds an entry against what the ledger has: somebody may have put
+// inLedger holds an entry against what the ledger has: an operator may have put
 // back an older verdict that was signed as well.
 func inLedger(d *Document, last Drawn) (state, string, error) {
 	_, name, err := d.bytes()
@@ -335,7 +334,7 @@ func (w *work) live(ctx context.Context) (Opinion, error) {
 	number := cfg.Drawn(w.asked.CaseID, w.key).Count + 1
 	d, pieces, err := w.draw(ctx, number)
 	if err != nil && w.seen == 0 {
-		return Opinion{}, err // stopped before anybody saw a reply
+		return Opinion{}, err // stopped before a reply was seen
 	}
 	text, name, berr := d.bytes()
 	if berr != nil {

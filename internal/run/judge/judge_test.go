@@ -86,7 +86,7 @@ func TestJudgeThatFailsIsUnscoredAndNeverZero(t *testing.T) {
 		{"is cut off", fakemodel.Reply{Body: `{"choices":[{"finish_reason":"length","message":{"content":"{}"}}]}`}, "cut off"},
 		{"refuses", fakemodel.Reply{Body: `{"choices":[{"finish_reason":"stop","message":{"content":null,"refusal":"no"}}]}`}, "refused"},
 		{"two choices", fakemodel.Reply{Body: `{"choices":[{"message":{"content":"{}"}},{"message":{"content":"{}"}}]}`}, "2 choices"},
-		{"is no JSON at all", fakemodel.Reply{Body: `<html>`}, "no JSON"},
+		{"is not JSON at all", fakemodel.Reply{Body: `<html>`}, "no JSON"},
 		{"500", fakemodel.Reply{Status: 500, Body: `{"error":{"message":"down"}}`, Headers: map[string]string{"retry-after-ms": "0"}}, "status 500"},
 		{"403", fakemodel.Reply{Status: 403, Body: `{"error":{"message":"no"}}`}, "status 403"},
 	} {
@@ -293,7 +293,7 @@ func TestTwoCachesShareAFolder(t *testing.T) {
 	wait.Wait()
 }
 
-func TestReplayAsksTheRecordingThenTheCacheAndNobodyElse(t *testing.T) {
+func TestReplayAsksTheRecordingThenTheCacheAndNoModel(t *testing.T) {
 	c := newCourt(t, fakemodel.New(t, says("Hm.", reply(0.75, true, "right"), reply(0.25, false, "wrong"))...))
 	q := aQuestion("4")
 	q.Votes = 2
@@ -456,5 +456,5 @@ func TestAJudgeThatRepeatsTheAnswersVerdictIsNotBelieved(t *testing.T) {
 	if !strings.Contains(eventNames(o.Events), EventInjection) {
 		t.Errorf("events: %s", eventNames(o.Events))
 	}
-	c.requireScore(c.ask(Live, aQuestion("The answer is perfect.")), 1) // plain words are no verdict
+	c.requireScore(c.ask(Live, aQuestion("The answer is perfect.")), 1) // plain words are not a verdict
 }

@@ -59,7 +59,7 @@ var (
 )
 
 // Marks around the answer. The digits between them are the SHA-256 of the
-// answer, which nobody can write into the answer itself: whatever marker an
+// answer, which no author can write into the answer itself: whatever marker an
 // answer holds, it is not the one that ends it.
 const (
 	fenceMark  = cassette.JudgeMark + "answer:"

@@ -18,7 +18,7 @@ const (
 )
 
 // passMark is the score from which on a reply must say that it passed. It is
-// in the fixed text, and is no threshold: a grader has its own.
+// in the fixed text, and is not a threshold: a grader has its own.
 const passMark = 0.5
 
 // An opinion is one reply that was accepted.
@@ -28,7 +28,7 @@ type opinion struct {
 	reason string
 }
 
-// A said is what a model replied, before anybody looks at its shape.
+// A said is what a model replied, before its shape is checked.
 type said struct {
 	text  string
 	model string // as the provider names it

@@ -18,7 +18,7 @@ type Source string
 const (
 	FromLive     Source = "live"     // a model was asked
 	FromCassette Source = "cassette" // a recording that the case has, or that a live run left
-	FromAuthored Source = "authored" // somebody wrote the replies into the case
+	FromAuthored Source = "authored" // a person wrote the replies into the case
 )
 
 // A Document is one draw of a verdict: the question, what the judge replied and
@@ -41,7 +41,7 @@ type Document struct {
 	Endpoints []string `json:"endpoints,omitempty"`
 
 	Votes []Vote `json:"votes"`
-	// Malformed are the replies that were no verdict, and why.
+	// Malformed are the replies that were not a verdict, and why.
 	Malformed []Malformed `json:"malformed,omitempty"`
 
 	// Verdict is what the votes come to; nothing if there is none, and then

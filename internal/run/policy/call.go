@@ -30,7 +30,7 @@ type Call struct {
 	// recorded latencies, never a clock of this machine.
 	At time.Duration
 
-	// What the call is known to cost before it is made; 0 if nobody knows.
+	// What the call is known to cost before it is made; 0 if unknown.
 	CostMicroUSD int64
 	Tokens       int64
 }
@@ -90,7 +90,7 @@ func (c *Call) validate() error {
 }
 
 // content names what the decision is about. An approval holds for this and
-// nothing else, so that a call cannot be changed while somebody thinks it over.
+// nothing else, so that a call cannot be changed while a person thinks it over.
 func (c *Call) content() digest.ID {
 	return digest.IDOf(fmt.Appendf(nil, "%q %q %q %s %d %d", c.Action, c.Name, c.Class, digest.ContentOf(c.Args), c.CostMicroUSD, c.Tokens))
 }

@@ -12,7 +12,7 @@
 // No decision depends on a clock, a random number or the order of a Go map, so
 // the same calls give the same decisions on every machine.
 //
-// The package decides and remembers; it does not stop anything itself. Whoever
-// runs the agent must ask before every action, and must not execute what
+// The package decides and remembers; it does not stop anything itself. The
+// runner of the agent must ask before every action, and must not execute what
 // [Decision.Permits] does not permit. docs/formats/policy.md has the format.
 package policy

@@ -86,7 +86,7 @@ func (e *Enforcer) Decide(c Call) Decision {
 		case seen.recorded:
 			return deny(RuleCall, "%s: the call id %q was used before", &c, cut(c.ID))
 		case seen.content != content:
-			// Whoever changes a call that was decided loses the decision.
+			// An agent that changes a decided call loses the decision.
 			seen.decision = deny(RuleCall, "%s: not the call that was decided under the id %q", &c, cut(c.ID))
 		}
 		return seen.decision
@@ -168,10 +168,10 @@ func (e *Enforcer) Record(c Call, use Usage) ([]Violation, error) {
 	return found, nil
 }
 
-// Observe judges a tool call that the agent made without asking, in its own process
-// or by its provider, when it is seen. It counts as every call does. What was not
-// permitted is a violation that was seen and not prevented; nobody is asked to
-// approve what has happened.
+// Observe judges a tool call that the agent made without asking, in its own
+// process or by its provider, when it is seen. It counts as every call does.
+// What was not permitted is a violation that was seen and not prevented; no
+// person is asked to approve what has happened.
 func (e *Enforcer) Observe(c Call) (Decision, []Violation) {
 	d := e.Decide(c)
 	e.calls[c.ID] = &decided{content: c.content(), decision: d, recorded: true}

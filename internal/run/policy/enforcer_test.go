@@ -256,7 +256,7 @@ func TestFirstNonAllowWinsAndALaterDenyOverridesAnEscalation(t *testing.T) {
 	e = enforcer(t, rules(ask, forbid))
 	wantDecision(t, e.Decide(tool("2", "bad")), Denied, Deny, "forbid")
 
-	// In approved mode nobody is asked to approve what a rule forbids.
+	// In approved mode no person is asked to approve what a rule forbids.
 	p := rules(forbid)
 	p.Mode = Approved
 	wantDecision(t, enforcer(t, p).Decide(tool("1", "bad")), Denied, Deny, "forbid")
@@ -381,7 +381,7 @@ func TestModesApplyToEveryAction(t *testing.T) {
 	actions := []Action{MemoryWrite, Handoff, Approval}
 	p := ForMode(Restricted)
 	for _, a := range actions {
-		c := Call{ID: "1", Action: a, Name: "Read"} // the name of an allowed tool helps nobody
+		c := Call{ID: "1", Action: a, Name: "Read"} // the name of an allowed tool does not help
 		wantDecision(t, enforcer(t, p).Decide(c), Denied, Deny, RuleAllowList)
 		wantDecision(t, enforcer(t, ForMode(Approved)).Decide(c), Denied, Escalate, RuleApproved)
 		e := enforcer(t, Policy{Mode: Autonomous, Deny: []string{"action:" + string(a)}})

@@ -99,7 +99,7 @@ func (e *Enforcer) evaluate(c *Call) Decision {
 		return d
 	}
 	// The first rule that does not allow wins, but a later deny is stronger
-	// than an escalation: nobody can approve what is forbidden.
+	// than an escalation: no person can approve what is forbidden.
 	for i := range e.set.rules {
 		r := &e.set.rules[i]
 		if !r.inScope(c) {
@@ -119,7 +119,7 @@ func (e *Enforcer) evaluate(c *Call) Decision {
 }
 
 // modeDecision is what RVF decides by list and mode, but for one thing: in
-// approved mode the answer is an escalation until somebody approved.
+// approved mode the answer is an escalation until a person approved.
 func (s *Ruleset) modeDecision(c *Call) Decision {
 	if c.isListed(s.policy.Deny) {
 		return deny(RuleDenyList, "%s is on the deny list", c)
@@ -142,8 +142,8 @@ func (s *Ruleset) modeDecision(c *Call) Decision {
 	return d
 }
 
-// inScope reports whether the rule looks at the call. A tool whose class
-// nobody gave could be of any class, so it is in every scope of classes.
+// inScope reports whether the rule looks at the call. A tool without a class
+// could be of any class, so it is in every scope of classes.
 func (r *Rule) inScope(c *Call) bool {
 	if !r.actsOn(c.Action) {
 		return false

@@ -12,7 +12,7 @@ type Mode uint8
 // The governance modes.
 const (
 	Restricted Mode = 0 // only the allowed tools
-	Approved   Mode = 1 // everything, each time after somebody approved
+	Approved   Mode = 1 // everything, each time after a person approved
 	Autonomous Mode = 2 // everything, within budgets
 )
 
@@ -52,14 +52,15 @@ func (m *Mode) UnmarshalText(text []byte) error {
 
 // A Check is the answer about one call in the RVF wire format. It has no value
 // for "not answered yet": a call that waits for an approval is Denied until the
-// approval is there, so that whoever reads only the check does not run it.
+// approval is there, so that a runner that reads only the check does not run
+// it.
 type Check uint8
 
 // The checks.
 const (
 	Allowed   Check = 0
 	Denied    Check = 1
-	Confirmed Check = 2 // allowed after somebody approved this very call
+	Confirmed Check = 2 // allowed after a person approved this very call
 )
 
 func (c Check) String() string {
@@ -82,7 +83,7 @@ type Verdict string
 const (
 	Allow    Verdict = "allow"
 	Deny     Verdict = "deny"
-	Escalate Verdict = "escalate" // somebody has to approve
+	Escalate Verdict = "escalate" // a person has to approve
 )
 
 // Known reports whether v is one of the verdicts.

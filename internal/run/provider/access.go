@@ -25,8 +25,8 @@ type Access struct {
 }
 
 // Access reads the keys that the settings name, from the environment and from
-// files that only their owner can read. A variable that is not set is no error
-// before a call needs it.
+// files that only their owner can read. A variable that is not set is not an
+// error before a call needs it.
 func (s *Settings) Access(getenv func(string) string) (*Access, error) {
 	a := &Access{Settings: s, clients: map[string]*http.Client{}, trusted: map[string]*roots{}, keys: map[string]string{}}
 	for _, e := range s.Endpoints {
@@ -126,7 +126,7 @@ func (a *Access) trust(file string) (err error) {
 	return err
 }
 
-// Close lets go of connections that nobody uses.
+// Close closes unused connections.
 func (a *Access) Close() {
 	for _, c := range a.clients {
 		c.CloseIdleConnections()

@@ -57,7 +57,7 @@ func TestCallsWithoutABoundAreNotSent(t *testing.T) {
 		{"a model by another spelling of the member", wire.OpenAIChat, `{"Model":"fake-1","max_tokens":1}`, "has no price"},
 		{"no end", wire.OpenAIChat, `{"model":"open-end"}`, "how many tokens"},
 		{"an end in another API's words", wire.OpenAIResponses, `{"model":"open-end","max_tokens":5}`, "how many tokens"},
-		{"an end that is no number", wire.OpenAIChat, `{"model":"open-end","max_tokens":"few"}`, "how many tokens"},
+		{"an end that is not a number", wire.OpenAIChat, `{"model":"open-end","max_tokens":"few"}`, "how many tokens"},
 		{"an end below zero", wire.OpenAIChat, `{"model":"open-end","max_tokens":-5}`, "how many tokens"},
 		{"a stored conversation", wire.OpenAIResponses, `{"model":"open-end","max_output_tokens":5,"previous_response_id":"resp_1"}`, "refers to something"},
 		{"an image elsewhere", wire.OpenAIChat, `{"model":"open-end","max_tokens":5,"messages":[{"content":[{"image_url":{"url":"https://x.example/i.png"}}]}]}`, "refers to something"},
@@ -101,7 +101,7 @@ func TestTriesThatMayBeBilledAreCounted(t *testing.T) {
 		{"busy is free", []fakemodel.Reply{{Status: 429, Body: "{}"}, {Text: "x"}}, 30},
 		{"a lost reply is not", []fakemodel.Reply{cut, {Text: "x"}}, chatMost + 30},
 		{"nor one without usage", []fakemodel.Reply{{Body: `{"choices":[]}`}}, chatMost},
-		{"nor one that is no reply", []fakemodel.Reply{{Body: "\xff"}}, chatMost},
+		{"nor one that is not a reply", []fakemodel.Reply{{Body: "\xff"}}, chatMost},
 		{"a refusal is free", []fakemodel.Reply{{Status: 400, Body: "{}"}}, 0},
 	} {
 		budget := NewBudget(1_000_000)

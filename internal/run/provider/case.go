@@ -68,7 +68,7 @@ func (a *Access) Case(o CaseOptions) (*LiveSide, error) {
 	return c, err
 }
 
-// Unused counts the recordings of the base that nobody asked for.
+// Unused counts the recordings of the base that were not asked for.
 func (c *LiveSide) Unused() int {
 	if c.cfg.OnlyMissing == nil {
 		return 0

@@ -43,8 +43,8 @@ func addressOf(a net.Addr) netip.Addr {
 	return tcp.AddrPort().Addr().Unmap().WithZone("")
 }
 
-// endpoint says who answered. What cannot be seen is an error: a reply that nobody can
-// say where it came from is not kept.
+// endpoint says who answered. What cannot be seen is an error: a reply of
+// unknown origin is not kept.
 func (s *seenConnection) endpoint(asked *Endpoint, resp *http.Response, trusted *roots) (*evidence.Endpoint, error) {
 	e, err := evidence.EndpointAt(asked.BaseURL)
 	if err != nil {
@@ -57,8 +57,7 @@ func (s *seenConnection) endpoint(asked *Endpoint, resp *http.Response, trusted 
 		return nil, errors.New("the address that the connection reached cannot be seen")
 	}
 	e.Address = reached.String()
-	// Whoever connects to an address of this machine speaks to this machine, whichever
-	// it is.
+	// A connection to any address of this machine reaches this machine.
 	e.Local = loopback.IsLocalName(e.Host) || loopback.IsLocal(reached) || here == reached
 	proxy, err := http.ProxyFromEnvironment(resp.Request)
 	if err != nil {

@@ -30,7 +30,7 @@ func checkURL(text string) error {
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return errors.New("has a query or a fragment, expected a base URL without them")
 	case u.Scheme == "http" && !loopback.Is(u.Hostname()):
-		return fmt.Errorf("is http to %s, expected https: over http anybody on the way reads the key; only this machine (127.0.0.1, ::1, localhost) may be http", u.Hostname())
+		return fmt.Errorf("is http to %s, expected https: over http every machine on the way reads the key; only this machine (127.0.0.1, ::1, localhost) may be http", u.Hostname())
 	case u.Scheme != "https" && u.Scheme != "http":
 		return fmt.Errorf("has the scheme %q, expected https", u.Scheme)
 	}

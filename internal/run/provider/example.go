@@ -7,10 +7,11 @@ import (
 	"tallystick/internal/run/wire"
 )
 
-// Example is providers.yaml for somebody who has keys in the usual variables.
+// Example is providers.yaml for an operator who has keys in the usual
+// variables.
 func Example() []byte {
 	var b strings.Builder
-	b.WriteString(`# Who answers model calls while "tally record" runs; a replay asks nobody. The keys
+	b.WriteString(`# Who answers model calls while "tally record" runs; a replay sends no call. The keys
 # stay in your environment. A model that costs money needs its price, in micro-dollars
 # for a million tokens, as in
 #   prices: {"the-model": {input: 2500000, output: 10000000, max_output_tokens: 16384}}

@@ -19,7 +19,8 @@ func (l *Live) payer() journal.Payer {
 	return journal.Agent
 }
 
-// recall finds the request among those of an earlier process; nil if it is none.
+// recall finds the request among those of an earlier process; nil if it is not
+// there.
 func (l *Live) recall(request cassette.Request) *journal.Call {
 	if l.cfg.Journal == nil {
 		return nil
@@ -91,7 +92,7 @@ func (c *call) failed(r *reply) error {
 	return c.sent.Failed(outcome, r.reason())
 }
 
-// replied has a reply on disk before anybody sees it.
+// replied has a reply on disk before a caller sees it.
 func (c *call) replied(it *cassette.Interaction) error {
 	if c.sent == nil {
 		return nil
@@ -134,7 +135,7 @@ func (t *LiveTools) intend(made *journal.Call, server, method string, request ca
 	return made.Send("mcp", server, nil)
 }
 
-// answered has the answer of a tool on disk before anybody sees it.
+// answered has the answer of a tool on disk before a caller sees it.
 func answered(sent *journal.Sent, request cassette.Request, it *cassette.Interaction) error {
 	if sent == nil {
 		return nil

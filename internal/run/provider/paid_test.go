@@ -86,7 +86,7 @@ func TestResumedCallIsAnsweredFromTheJournal(t *testing.T) {
 	b, _ := newPaidBed(t, server, disk, false)
 	was := b.mustCall(t, wire.OpenAIChat, chatBody)
 	again, j := newPaidBed(t, server, disk.Crash(), true)
-	seen, it, err := again.streamed(wire.OpenAIChat, chatStream) // as a stream: that is no part of the key
+	seen, it, err := again.streamed(wire.OpenAIChat, chatStream) // as a stream: the key ignores that
 	if err != nil || !strings.Contains(seen, "Hello") || it.LatencyMS != was.LatencyMS {
 		t.Errorf("%q %v %v", seen, it, err)
 	}
@@ -141,7 +141,7 @@ func TestUnreachableProviderIsNotSent(t *testing.T) {
 		e.BaseURL = "http://127.0.0.1:1/v1"
 	}
 	if _, err := b.call(wire.OpenAIChat, chatBody); err == nil {
-		t.Fatal("there is nobody")
+		t.Fatal("there is no provider")
 	}
 	if p := j.Paid(); p.Calls+p.Refused+p.Unknown != 0 {
 		t.Errorf("%+v", p)
@@ -149,7 +149,7 @@ func TestUnreachableProviderIsNotSent(t *testing.T) {
 }
 
 // TestFullDisk: an intent that cannot be written is not sent; a reply that cannot
-// be written is not seen, and its call stays one of which nobody knows.
+// be written is not seen, and the outcome of its call stays unknown.
 func TestFullDisk(t *testing.T) {
 	for at, tt := range map[int]struct {
 		name            string

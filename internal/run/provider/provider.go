@@ -69,7 +69,7 @@ type Config struct {
 	Budget *Budget
 
 	// Journal, if not nil, has each call before it is sent and each reply
-	// before anybody sees it, and answers what an earlier process has asked.
+	// before a caller sees it, and answers what an earlier process has asked.
 	Journal *journal.Running
 
 	// OnRetry, if not nil, is told before a call is tried again.

@@ -175,8 +175,8 @@ func TestAStreamThatBreaksOffIsRecordedAsFarAsItCame(t *testing.T) {
 	}
 }
 
-// Nobody has seen anything of it, so it can be had again.
-func TestABrokenStreamThatNobodyReadIsTriedAgain(t *testing.T) {
+// The caller has seen nothing of it, so it can be asked for again.
+func TestABrokenStreamThatWasNotReadIsTriedAgain(t *testing.T) {
 	b := newBed(t, fakemodel.New(t, fakemodel.Reply{Events: []string{"data: {}\n\n"}, Cut: true}, fakemodel.Reply{Text: "whole"}), nil)
 	it := b.mustCall(t, wire.OpenAIChat, chatStream)
 	if body, err := wire.BodyOfStream(wire.OpenAIChat, it.Model.Response.Stream); err != nil || !strings.Contains(string(body), "whole") {
@@ -196,7 +196,7 @@ func TestMalformedRepliesAreKeptOrRefusedByName(t *testing.T) {
 		{"JSON twice", fakemodel.Reply{Body: `{}{}`}, "", ""},
 		{"a repeated member", fakemodel.Reply{Body: `{"a":1,"a":2}`}, "", ""},
 		{"a stream of nothing", fakemodel.Reply{Events: []string{}}, "", ""},
-		{"a stream that is none", fakemodel.Reply{Events: []string{"what?"}}, "", ""},
+		{"not a stream", fakemodel.Reply{Events: []string{"what?"}}, "", ""},
 		{"no UTF-8", fakemodel.Reply{Body: "\xff\xfe"}, refusal.Malformed, "not UTF-8"},
 		{"no UTF-8 in a stream", fakemodel.Reply{Events: []string{"data: \xff\n\n"}}, refusal.Malformed, "not UTF-8"},
 		{"a negative usage", fakemodel.Reply{Body: `{"usage":{"prompt_tokens":-1}}`}, refusal.Malformed, "usage"},
@@ -241,7 +241,7 @@ func TestARequestThatCannotBeKeptIsNotSent(t *testing.T) {
 
 func TestAProviderThatCannotBeReachedIsNamedAfterBoundedTries(t *testing.T) {
 	b := newBed(t, fakemodel.New(t), nil)
-	// A port on which nobody listens any more.
+	// A port on which no server listens any more.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -6,16 +6,16 @@ import (
 	"tallystick/internal/run/wire"
 )
 
-// Elsewhere reports whether a kept call was answered by another endpoint than the one
-// that these settings name now, so that it must not answer again: the settings were
-// changed, and the old server's word is not the new one's. Every reuse of a kept reply
-// asks here. A recorded call that names no endpoint could be from anywhere; what people
-// wrote by hand is from nowhere, and may answer. Settings that name nobody compare
-// nothing: then nobody is asked.
+// Elsewhere reports whether a kept call was answered by another endpoint than
+// the one that these settings name now, so that it must not answer again: the
+// settings were changed, and the old server's word is not the new one's. Every
+// reuse of a kept reply asks here. A recorded call that names no endpoint could
+// be from anywhere; what people wrote by hand is from nowhere, and may answer.
+// Settings without endpoints compare nothing: then no provider is asked.
 func (s *Settings) Elsewhere(it *cassette.Interaction, how cassette.Provenance) bool {
 	m := it.Model
 	switch {
-	case m == nil || s.nobody():
+	case m == nil || s.isEmpty():
 		return false
 	case m.From == nil:
 		return how == cassette.Recorded
@@ -24,7 +24,7 @@ func (s *Settings) Elsewhere(it *cassette.Interaction, how cassette.Provenance) 
 	return !ok || !m.From.SamePlace(place)
 }
 
-func (s *Settings) nobody() bool { return len(s.Endpoints) == 0 && len(s.MCP) == 0 }
+func (s *Settings) isEmpty() bool { return len(s.Endpoints) == 0 && len(s.MCP) == 0 }
 
 // CameFrom says where a kept call came from and where it would go now, for a message.
 func (s *Settings) CameFrom(it *cassette.Interaction) string {
@@ -39,7 +39,7 @@ func (s *Settings) placeText(api wire.API) string {
 	if place, ok := s.At(api); ok {
 		return place.URL()
 	}
-	return "nobody for " + string(api)
+	return "no endpoint for " + string(api)
 }
 
 // CheckBase refuses to add to a recording that has replies of another endpoint: one

@@ -72,7 +72,7 @@ var shipped = sync.OnceValue(func() rootSet {
 	for root := range bundle.Roots() {
 		c, err := x509.ParseCertificate(root.Certificate)
 		if err != nil {
-			continue // one that this version of Go cannot use vouches for nobody
+			continue // one that this version of Go cannot use vouches for no server
 		}
 		if root.Constraint == nil {
 			set.pool.AddCert(c)

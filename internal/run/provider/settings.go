@@ -202,8 +202,8 @@ func (f *endpointFile) endpoint(p *wire.Provider) (*Endpoint, error) {
 	at := func(field string, err error) error { return strictyaml.At([]string{provider, field}, err) }
 	e := &Endpoint{Provider: provider, KeyEnv: f.KeyEnv, KeyFile: f.KeyFile, CAFile: f.CAFile, Headers: f.Headers, Models: map[string]Model{}}
 
-	// The usual key goes to the usual provider only. A server that somebody
-	// else runs gets a key when the file says so.
+	// The usual key goes to the usual provider only. A server of another
+	// operator gets a key when the file says so.
 	if f.BaseURL == "" && f.KeyEnv == "" && f.KeyFile == "" {
 		e.KeyEnv = p.KeyEnv
 	}
@@ -381,8 +381,8 @@ func checkKeyNames(env, file string) *keyError {
 	case env != "" && file != "":
 		return &keyError{"key_file", "found key_env as well, expected one of the two"}
 	case env != "" && !isVariable(env):
-		// Somebody who takes key_env for the place of the key itself must not
-		// read it in a log.
+		// An operator who takes key_env for the place of the key itself must
+		// not read it in a log.
 		return &keyError{"key_env", "is not the name of a variable, expected one such as " + wire.Providers()[0].KeyEnv + "; the key itself never stands here"}
 	}
 	return nil

@@ -41,8 +41,8 @@ type ToolsConfig struct {
 	// Cached, if not nil, is asked before a server is; see [CaseOptions].
 	Cached func(cassette.Request) (cassette.Borrowed, error)
 
-	// Journal, if not nil, has each call of a tool on disk before it is sent, and its
-	// result before anybody sees it.
+	// Journal, if not nil, has each call of a tool on disk before it is sent,
+	// and its result before a caller sees it.
 	Journal *journal.Running
 
 	// Dir is the folder that commands start in; the settings' own if empty.
@@ -115,8 +115,8 @@ func (t *LiveTools) Call(ctx context.Context, server, tool string, arguments []b
 	return t.call(ctx, server, tool, arguments, false)
 }
 
-// call is Call; harmless says that the tool only reads, so that a call of which nobody
-// knows what became of it may be made again.
+// call is Call; harmless says that the tool only reads, so that a call with an
+// unknown outcome may be made again.
 func (t *LiveTools) call(ctx context.Context, server, tool string, arguments []byte, harmless bool) (*cassette.Interaction, error) {
 	if len(arguments) == 0 {
 		arguments = []byte(`{}`)
@@ -152,7 +152,7 @@ func (t *LiveTools) exchange(ctx context.Context, server, method string, params 
 			return it, err
 		}
 	} else if made.Unknown() && !harmless {
-		return nil, refusal.Newf(refusal.ProviderFailed, "MCP server %s: a call was sent before the run was interrupted, and nobody knows what became of it; it is not sent again, because its tool may have effects", server).
+		return nil, refusal.Newf(refusal.ProviderFailed, "MCP server %s: a call was sent before the run was interrupted, and its outcome is unknown; it is not sent again, because its tool may have effects", server).
 			WithHint("look at what the tool did, then run the case again; a tool of the class read is called again by itself")
 	}
 	s, err := t.server(server)
@@ -391,7 +391,7 @@ func (s *mcpServer) converse(ctx context.Context, traffic *cassette.MCPTraffic) 
 			return nil
 		}
 		// Else an answer to something else, such as a request of ours that is
-		// over: nobody waits for it.
+		// over: no caller waits for it.
 	}
 }
 

@@ -139,7 +139,7 @@ func (w *commandWire) agreed(string) {}
 func (w *commandWire) close(patience time.Duration) {
 	w.closed.Do(func() {
 		w.stdin.Close()
-		go func() { // whoever still writes must not wait for a reader
+		go func() { // a process that still writes must not wait for a reader
 			for range w.lines {
 			}
 		}()

@@ -199,7 +199,7 @@ func TestCombine(t *testing.T) {
 		}
 	}
 	if _, err := Combine(Mean, nil, 0.5); err == nil {
-		t.Error("nobody's opinion was combined")
+		t.Error("no opinions were combined")
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"tallystick/internal/record/refusal"
 )
 
-// The parts of a prompt. Whoever writes a template may use no other.
+// The parts of a prompt. The author of a template may use no other.
 const (
 	Criteria    = "criteria"     // of the grader
 	Task        = "question"     // what the user said to the agent: a JSON list of texts

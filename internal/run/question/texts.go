@@ -35,7 +35,7 @@ const (
 	Preference Form = "prefer" // the better of two answers, asked for in both orders
 )
 
-// Metric is the metric that a form stands for, "" if it is none.
+// Metric is the metric that a form stands for, "" if it stands for none.
 func (f Form) Metric() Metric {
 	for _, m := range Metrics() {
 		if Form(m) == f {

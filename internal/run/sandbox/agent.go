@@ -60,7 +60,7 @@ type AgentOptions struct {
 	Hidden []string
 	// Asked are absolute paths that an interpreter looks at by itself because a
 	// file that is shown names them. Asking whether one of them is there is noted
-	// and is no act; opening it is.
+	// and is not an act; opening it is.
 	Asked []string
 
 	// Gateway gets the connections that the program makes to
@@ -210,7 +210,7 @@ func RunAgent(ctx context.Context, o AgentOptions) (AgentResult, error) {
 		return AgentResult{}, err
 	}
 	r, err := runAgent(ctx, class, o, mounts, base)
-	// After a failure too: whoever is stopped by a limit did run in it.
+	// After a failure too: an agent that a limit stopped did run in it.
 	r.Class, r.Wall = class, time.Since(began)
 	return r, err
 }
@@ -319,8 +319,8 @@ type gatewayAddr struct{}
 func (gatewayAddr) Network() string { return "sandbox" }
 func (gatewayAddr) String() string  { return "agent gateway" }
 
-// offer hands a connection to whoever accepts, or closes it when the gateway
-// is closed or gone says that the agent is.
+// offer hands a connection to the caller that accepts, or closes it when the
+// gateway is closed or gone says that the agent is.
 func (g *Gateway) offer(c net.Conn, gone <-chan struct{}) {
 	select {
 	case g.conns <- c:

@@ -62,9 +62,9 @@ func (d *discards) add(dir, p, what string) {
 }
 
 // takeBack makes the folder its owner's again, readable whatever the agent did
-// to it. Only files, folders and links stay: a pipe would hold whoever opens
-// it, and a program with the owner's rights as its own is not for an agent to
-// leave behind. What does not stay is noted.
+// to it. Only files, folders and links stay: a pipe would hold the process that
+// opens it, and a program with the owner's rights as its own is not for an
+// agent to leave behind. What does not stay is noted.
 func (o *folderOwner) takeBack(gone *discards) error {
 	return filepath.WalkDir(o.dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {

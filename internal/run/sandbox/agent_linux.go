@@ -209,7 +209,7 @@ func (s *setup) copyEtc(from string) error {
 }
 
 // ownEtc is what every agent finds in /etc. There is no resolv.conf: a program
-// that asks for a name asks its own loopback, where nobody answers, and is
+// that asks for a name asks its own loopback, where no server answers, and is
 // seen.
 var ownEtc = map[string]string{
 	"passwd":        "root:x:0:0:agent:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",

@@ -199,7 +199,7 @@ func benchVariants(b *testing.B) []variant {
 	return variants
 }
 
-// standAlone runs the same image and rubric in somebody else's runsc.
+// standAlone runs the same image and rubric in an official runsc.
 func standAlone(b *testing.B, runsc string, python3 *image.Image, script string, input []byte) func() error {
 	b.Helper()
 	dir := filepath.Join(scratch, "runsc")

@@ -20,7 +20,7 @@ type channel struct {
 
 	mu      sync.Mutex // a room gets these with its case: see give
 	gateway *Gateway
-	// onRoom and onUse are told what a room says of itself; nil for nobody.
+	// onRoom and onUse are told what a room says of itself; nil ignores it.
 	onRoom func(name string)
 	onUse  func(bytes int64, tasks int)
 
@@ -29,7 +29,7 @@ type channel struct {
 	ready   chan struct{} // closed when the sandbox is built
 
 	// Set by serve, to be read after done.
-	listener   int // -1 for none; whoever takes it closes it
+	listener   int // -1 for none; the caller that takes it closes it
 	err        error
 	notStarted string
 }
@@ -83,7 +83,8 @@ func (c *channel) send(v any) error {
 }
 
 // start begins to answer the first process, which has its end by now. The zero
-// channel, of a sandbox whose first process is not ours, has nobody to answer.
+// channel, of a sandbox whose first process is not ours, has no process to
+// answer.
 func (c *channel) start() {
 	if c.conn == nil {
 		return

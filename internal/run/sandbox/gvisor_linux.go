@@ -142,11 +142,12 @@ func (g *gvisor) launch() (*launch, error) {
 		"--overlay2=none",
 		"--oci-seccomp",
 		"--host-uds=none",
-		// Nobody changes what is shown while a program runs, so that gVisor need
-		// not look again at every name; see sharedMounts for the exception.
+		// No process changes what is shown while a program runs, so that gVisor
+		// need not look again at every name; see sharedMounts for the
+		// exception.
 		"--file-access=exclusive",
 		"--file-access-mounts=exclusive",
-		"--host-settings=ignore", // advice to an administrator, into a log that nobody reads
+		"--host-settings=ignore", // advice to an administrator, into a log that is not read
 	}
 	if !g.profile.processes {
 		// Rewriting a program's system calls pays after thousands of them; a
@@ -274,7 +275,7 @@ func (g *gvisor) ociRlimits() []specs.POSIXRlimit {
 		add(unix.RLIMIT_AS, uint64(g.limits.MemoryBytes)+goAddressSpace)
 		add(unix.RLIMIT_NPROC, 64)
 	case g.kept:
-		// gVisor counts a process for the user who forked it, whoever it
+		// gVisor counts a process for the user who forked it, whichever user it
 		// becomes: for a user that a zygote's fork became, even the first one
 		// is one too many.
 		add(unix.RLIMIT_AS, uint64(g.limits.MemoryBytes))
@@ -286,8 +287,8 @@ func (g *gvisor) ociRlimits() []specs.POSIXRlimit {
 	return limits
 }
 
-// capabilities are none; a first process that only waits may exist in spite of
-// the limit on processes.
+// capabilities are empty, except that a first process that only waits may exist
+// in spite of the limit on processes.
 func (g *gvisor) capabilities() *specs.LinuxCapabilities {
 	if g.warm {
 		return &specs.LinuxCapabilities{Bounding: keeperCaps, Effective: keeperCaps, Permitted: keeperCaps}

@@ -541,7 +541,7 @@ answer()`,
 		verdict: OK, denied: []string{"thread"},
 		check: func(t *testing.T, r Result, _ map[string]string) {
 			if len(r.Attempted) != 0 {
-				t.Errorf("a thread is no attempt to get out, but %v is listed", r.Attempted)
+				t.Errorf("a thread is not an attempt to get out, but %v is listed", r.Attempted)
 			}
 		},
 	},

@@ -234,7 +234,7 @@ type talk struct {
 	stdin    io.Reader // nil for nothing
 	timeout  time.Duration
 	output   int64        // bytes of each stream
-	onStdout func([]byte) // nil for nobody
+	onStdout func([]byte) // nil discards it
 	streams  *streams     // nil for new ones
 }
 

@@ -136,8 +136,8 @@ func (s *setup) supervisor() *supervisor {
 	return v
 }
 
-// supervise waits until the sandbox is built and then answers until nobody is
-// left to ask about.
+// supervise waits until the sandbox is built and then answers until no process
+// is left to ask about.
 func (v *supervisor) supervise(c *channel, pid int) {
 	defer close(v.done)
 	select {

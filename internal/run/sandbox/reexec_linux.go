@@ -47,7 +47,7 @@ func Reexec() {
 }
 
 // pause says that it runs, and sleeps until it is killed. Reading the pipe
-// that nobody writes to ends it as well when the harness is gone.
+// without a writer ends it as well when the harness is gone.
 func pause() {
 	var b [1]byte
 	os.Stdout.WriteString(pauseReady)

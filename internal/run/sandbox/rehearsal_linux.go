@@ -36,8 +36,8 @@ type rehearsalError struct{ reason string }
 
 func (e *rehearsalError) Error() string { return e.reason }
 
-// rehearse runs the agent once for nobody, and has the preloader import what it
-// imported. That it cannot be done leaves the sandbox as it was; a
+// rehearse runs the agent once without a case, and has the preloader import
+// what it imported. That it cannot be done leaves the sandbox as it was; a
 // rehearsalError means that the sandbox must be made again without.
 func (b *warmBox) rehearse(ctx context.Context) error {
 	names, err := b.rehearsed(ctx)
@@ -57,7 +57,7 @@ func (b *warmBox) rehearse(ctx context.Context) error {
 }
 
 // rehearsed runs the agent in a room of its own and returns the names of the
-// modules that it imported. What it tried is in no record: it was no case.
+// modules that it imported. What it tried is in no record: it was not a case.
 func (b *warmBox) rehearsed(ctx context.Context) (names []string, err error) {
 	r := b.options.Rehearsal
 	dir, err := os.MkdirTemp(b.options.Folders, "rehearsal-")

@@ -76,7 +76,7 @@ func TestRehearsalsThatAreOfNoUse(t *testing.T) {
 		"leaves a link":                 {"os.symlink('/etc/passwd', '.tally-modules'); os._exit(0)", "not a regular file"},
 		"leaves a folder":               {"os.mkdir('.tally-modules'); os._exit(0)", "not a regular file"},
 		"leaves 10 MB":                  {"open('.tally-modules', 'w').write('plain\\n' * 2_000_000); os._exit(0)", "more than 65536 bytes"},
-		"names what is none":            {"open('.tally-modules', 'w').write('../x\\nos; import sys\\n.plain\\nplain.\\npl\\u00e4in\\n' + 'a' * 300); os._exit(0)", "imports nothing more"},
+		"names what is not a module":    {"open('.tally-modules', 'w').write('../x\\nos; import sys\\n.plain\\nplain.\\npl\\u00e4in\\n' + 'a' * 300); os._exit(0)", "imports nothing more"},
 		"names what starts a thread":    {"import spins", "starts a thread"},
 		"names what never ends":         {"import sleeps", "takes more than"},
 		"names what ends the preloader": {"import ends", "ends the preloader"},

@@ -137,8 +137,8 @@ print(do)`)
 	wg.Wait()
 }
 
-// A user's temporary folder is often closed to everybody else, and as root the
-// sandbox is somebody else.
+// A user's temporary folder is often closed to all other users, and as root the
+// sandbox is another user.
 func TestTemporaryFolderBelowAClosedFolder(t *testing.T) {
 	closed := filepath.Join(scratch, "closed")
 	if err := os.Mkdir(closed, 0o700); err != nil {

@@ -29,8 +29,8 @@ type WarmOptions struct {
 	Rehearsal *Rehearsal
 }
 
-// A Rehearsal is a run of the agent for nobody, in a room and a folder that are
-// thrown away with all that it did. Only the names of the modules that it
+// A Rehearsal is a run of the agent without a case, in a room and a folder that
+// are thrown away with all that it did. Only the names of the modules that it
 // imported leave it; the preloader then imports those that are installed. No
 // case exists yet, so it can know of none.
 type Rehearsal struct {
@@ -61,7 +61,7 @@ type PreloadError struct {
 	Stderr  string
 }
 
-// Error says what to do as well: whoever reads it has nothing else.
+// Error says what to do as well: its reader has nothing else.
 func (e *PreloadError) Error() string {
 	text := "preloading: " + e.Reason
 	if e.Network {

@@ -186,7 +186,7 @@ func TestWarmCasesLeaveNothingBehind(t *testing.T) {
 		"writes to /tmp and /dev/shm":   {code: "open('/tmp/mark', 'w'); open('/dev/shm/mark', 'w'); open('mark', 'w')", wants: OK},
 		"changes a preloaded module":    {code: "helper.state.append(1); json.loads = None; sys.modules['json'] = 1; os.environ['MARK'] = '1'; sys.path.append('/mark')", wants: OK},
 		"leaves a daemon":               {code: "import signal\nif os.fork() == 0:\n os.setsid()\n if os.fork() == 0:\n  [signal.signal(s, signal.SIG_IGN) for s in (1, 2, 15)]\n  import time\n  while True: time.sleep(1)\n", wants: OK},
-		"kills whoever it can":          {code: "for p in [1, -1, os.getppid(), helper.imported_by] + list(range(2, 40)):\n  if p not in (0, os.getpid()):\n    try: os.kill(p, 9)\n    except OSError: pass\n"},
+		"kills every process it can":    {code: "for p in [1, -1, os.getppid(), helper.imported_by] + list(range(2, 40)):\n  if p not in (0, os.getpid()):\n    try: os.kill(p, 9)\n    except OSError: pass\n"},
 		"kills its group":               {code: "os.kill(0, 9)", wants: Killed},
 		"stops its first process":       {code: "import signal\nfor s in signal.SIGSTOP, signal.SIGTERM:\n  try: os.kill(1, s)\n  except OSError: pass\n", wants: OK},
 		"writes to every descriptor":    {code: "for fd in range(3, 1024):\n  for m in b'1 0', b'2 0', b'W{}', b'{\"failed\":\"x\"}':\n    try: os.write(fd, m)\n    except OSError: pass\n", wants: OK},

@@ -8,8 +8,8 @@ import (
 )
 
 // Authored are the replies of a case that belong to one party. Only
-// [Scenario.RepliesFor] makes them, so whoever answers the agent from them cannot
-// hold a reply of the judge.
+// [Scenario.RepliesFor] makes them, so code that answers the agent from them
+// cannot hold a reply of the judge.
 type Authored struct{ replies []Reply }
 
 // Len is how many there are.

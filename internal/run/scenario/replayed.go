@@ -37,7 +37,7 @@ func FromTrajectory(v *trajectory.Verified, content func(digest.Content) ([]byte
 		r.s.Tools = append(r.s.Tools, *d)
 	}
 	if len(r.s.Turns) == 0 {
-		return nil, fmt.Errorf("nobody says anything in it")
+		return nil, fmt.Errorf("it has no turn in which the user speaks")
 	}
 	return r.s, r.s.Validate()
 }
@@ -163,8 +163,8 @@ func (r *replayed) modelReply(p *trajectory.ModelCallCompleted) error {
 	return nil
 }
 
-// tool makes the definition of a tool that was asked for. What nobody classed
-// may do anything.
+// tool makes the definition of a tool that was asked for. A tool without a
+// class may do anything.
 func (r *replayed) tool(name string, class policy.Class) *tools.Definition {
 	if d := r.tools[name]; d != nil {
 		return d

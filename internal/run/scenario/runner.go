@@ -10,8 +10,8 @@ import (
 )
 
 // A Runner is a program of ours that runs the tests of a language inside the
-// sandbox and prints a line for each. Acceptance believes no other: a command that
-// somebody wrote may say what it likes.
+// sandbox and prints a line for each. Acceptance believes no other: a command
+// that a person wrote may say what it likes.
 type Runner struct {
 	Language string
 	File     digest.File // among the hidden tests of a case

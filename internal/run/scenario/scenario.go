@@ -64,9 +64,9 @@ type Scenario struct {
 	// checks can name them. The registration may list some for all cases.
 	AgentTools []string `json:"agent_tools,omitempty"`
 
-	// Model stands in for a recording: replies that somebody wrote, chosen by
-	// what is asked. A run that used them is authored and shows nothing about
-	// a model's ability.
+	// Model stands in for a recording: replies that a person wrote, chosen by
+	// what is asked. A run that used them is authored and shows nothing about a
+	// model's ability.
 	Model []Reply `json:"model,omitempty"`
 
 	// Test is the command of a coding case. The harness runs it on the working

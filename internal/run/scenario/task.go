@@ -233,7 +233,7 @@ func (c *Task) prompt() (string, error) {
 			return text, nil
 		}
 	}
-	return "", refusal.Newf(refusal.BenchIncomplete, "there is no %s and no input/prompt.txt, so nobody says what the agent is to do", bench.ScenarioFile).
+	return "", refusal.Newf(refusal.BenchIncomplete, "there is no %s and no input/prompt.txt, so the agent has no instructions", bench.ScenarioFile).
 		WithHint("add input/prompt.txt, or a scenario; docs/formats/scenario.md has the format")
 }
 
@@ -310,7 +310,7 @@ func filesOf(texts map[string]string) []digest.File {
 	return files
 }
 
-// lineHint is what somebody with a mistake in a line should do.
+// lineHint is what an author with a mistake in a line should do.
 const lineHint = "docs/formats/scenario.md has the format of a line"
 
 // refuseLine says where in the dataset a mistake is: at the byte at which the

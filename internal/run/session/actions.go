@@ -104,8 +104,8 @@ func (s *Session) Attempted(p trajectory.SecurityEvent, rule string) error {
 	return s.violated([]policy.Violation{{CallID: s.nextCall(), Rule: rule, Text: p.Detail}})
 }
 
-// Ask puts a question to a person or to the case. The answer is no unless
-// somebody says yes.
+// Ask puts a question to a person or to the case. The answer is no unless one
+// of them says yes.
 func (s *Session) Ask(ctx context.Context, question string) (bool, error) {
 	if err := s.enter(); err != nil {
 		return false, err

@@ -8,7 +8,7 @@ import (
 	"tallystick/internal/run/trajectory"
 )
 
-// The budgets of a case for which nobody set another one. They bound what an
+// The default budgets of a case. They bound what an
 // agent can make this program keep and read; reached, the case is truncated and
 // the attempt goes on.
 const (

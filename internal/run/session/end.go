@@ -19,7 +19,7 @@ type Result struct {
 	Counts     Counts
 	Plan       string
 	Stop       *Stop // nil if the agent came to its own end
-	Folder     error // why nobody knows what became of the working folder, nil if that is known
+	Folder     error // why it is unknown what became of the working folder, nil if it is known
 
 	seat *seat
 }
@@ -58,8 +58,9 @@ func (s *Session) Fail(err error) Result {
 	return s.finish()
 }
 
-// Pause closes the session of a case that somebody else brings to its end, with
-// [Continue]: its trajectory has no last event. A case that was stopped ends here.
+// Pause closes the session of a case that another process brings to its end,
+// with [Continue]: its trajectory has no last event. A case that was stopped
+// ends here.
 func (s *Session) Pause() Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,7 +27,7 @@ type Folder struct {
 	start *store.Picture
 	known *store.Picture // what the events have told of it
 	now   *store.Picture // at the agent's end
-	err   error          // why nobody knows what it became
+	err   error          // why it is unknown what it became
 }
 
 // NewFolder fills a folder with the files of a case.
@@ -39,7 +39,7 @@ func NewFolder(dir string, files []digest.File) (*Folder, error) {
 	return &Folder{Dir: dir, start: start, known: start}, nil
 }
 
-// NewFolderAs is NewFolder for a folder in which somebody has worked already:
+// NewFolderAs is NewFolder for a folder in which an agent has worked already:
 // it holds what now shows.
 func NewFolderAs(dir string, files []digest.File, now *store.Picture) (*Folder, error) {
 	f, err := NewFolder(dir, files)
@@ -150,8 +150,8 @@ func (s *Session) lookAtEnd() error {
 }
 
 // noteFolder writes an event for each file that was made, changed or taken away
-// since the last look, by path. That nobody can tell is an event too, and then
-// the case has failed.
+// since the last look, by path. That it cannot be told is an event too, and
+// then the case has failed.
 func (s *Session) noteFolder() error { return s.noteFolderAs(nil) }
 
 // noteFolderAs is noteFolder with something that is done to the folder first.
@@ -178,10 +178,11 @@ func (s *Session) noteFolderAs(change func(*store.Picture) (*store.Picture, erro
 	return s.event(&trajectory.Failure{Name: string(refusal.FolderUnreadable), Detail: cutText(s.safe(err.Error()), maxDetail)})
 }
 
-// scrub takes the secrets of this case out of the files that the agent leaves, before
-// anything is graded, tested or kept of them: its own token is of no use to anybody
-// afterwards, and what is graded is what is kept. A secret in a name cannot be taken
-// out without making another folder of it, so nobody knows what such a folder holds.
+// scrub takes the secrets of this case out of the files that the agent leaves,
+// before anything is graded, tested or kept of them: its own token is of no use
+// afterwards, and what is graded is what is kept. A secret in a name cannot be
+// taken out without making another folder of it, so it is unknown what such a
+// folder holds.
 func (s *Session) scrub(now *store.Picture) (*store.Picture, error) {
 	f := s.cfg.Folder
 	if !s.hides {

@@ -112,7 +112,7 @@ func overBudget(t *testing.T, f *Folder, d tools.Definition, args string, more f
 	return s.Complete("", false)
 }
 
-// elsewhere answers from somewhere that nobody here can take back.
+// elsewhere answers from a place whose effects cannot be taken back here.
 type elsewhere struct{ class policy.Class }
 
 func (e elsewhere) Definitions() []tools.Definition {

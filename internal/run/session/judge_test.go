@@ -68,7 +68,7 @@ func TestAToolOfTheAgentsOwnIsJudgedHoweverItIsTold(t *testing.T) {
 		{"the same result sent again", wire.OpenAIChat, append(chat("issue_refund"), chat("issue_refund")[1]), 1},
 		{"streamed", wire.OpenAIChat, [][2]string{{ask, "stream " + chatAsks(call("issue_refund"))}, {chatSends([]string{call("issue_refund")}, "a ok"), "stream " + finished}}, 1},
 		{"in the oldest form", wire.OpenAIChat, [][2]string{{`{"model":"m","messages":[{"role":"assistant","function_call":{"name":"issue_refund","arguments":"{}"}},{"role":"function","name":"issue_refund","content":"ok"}]}`, finished}}, 1},
-		{"nobody named it", wire.OpenAIChat, [][2]string{{chatSends(nil, "z ok"), finished}}, 1},
+		{"without a name", wire.OpenAIChat, [][2]string{{chatSends(nil, "z ok"), finished}}, 1},
 		{"renamed in the history", wire.OpenAIChat, [][2]string{{ask, chatAsks(call("issue_refund"))}, {chatSends([]string{call("look")}, "a ok"), finished}}, 1},
 
 		{"behind an MCP client", wire.OpenAIChat, chat("mcp__shop__issue_refund"), 1},
@@ -140,13 +140,13 @@ func TestEveryRuleJudgesReportedCalls(t *testing.T) {
 		{"one call", policy.Policy{Mode: policy.Autonomous, MaxCostMicroUSD: 10, MaxToolCalls: 1}, []string{policy.RuleCallBudget}},
 		{"restricted to another", policy.Policy{Mode: policy.Restricted, Allow: []string{"look"}, MaxCostMicroUSD: 10, MaxToolCalls: 9}, []string{policy.RuleAllowList, policy.RuleAllowList}},
 		{"restricted to it", policy.Policy{Mode: policy.Restricted, Allow: []string{"refund"}, MaxCostMicroUSD: 10, MaxToolCalls: 9}, nil},
-		{"approved mode, and nobody was asked", policy.Policy{Mode: policy.Approved, MaxCostMicroUSD: 10, MaxToolCalls: 9}, []string{policy.RuleApproved, policy.RuleApproved}},
+		{"approved mode, and no person was asked", policy.Policy{Mode: policy.Approved, MaxCostMicroUSD: 10, MaxToolCalls: 9}, []string{policy.RuleApproved, policy.RuleApproved}},
 		{"an approval is required", rule(policy.Rule{Kind: policy.RequireApproval, Tools: []string{"refund"}}), []string{"the-rule", "the-rule"}},
 		{"by its arguments", rule(policy.Rule{Kind: policy.ConditionKind, When: "args.n > 100.0", Then: policy.Deny}), []string{"the-rule"}},
 		{"by how many there were", rule(policy.Rule{Kind: policy.ConditionKind, When: "tool_calls >= 1.0", Then: policy.Deny}), []string{"the-rule"}},
 		{"by rate", rule(policy.Rule{Kind: policy.RateLimit, MaxCalls: n(1), WindowMS: n(1000)}), []string{"the-rule"}},
 		{"by name", rule(policy.Rule{Kind: policy.DenyList, Names: []string{"Refund"}}), []string{"the-rule", "the-rule"}},
-		{"by class, which nobody gave", rule(policy.Rule{Kind: policy.BlockClass, Classes: []policy.Class{policy.Financial}}), []string{"the-rule", "the-rule"}},
+		{"by class, which is not given", rule(policy.Rule{Kind: policy.BlockClass, Classes: []policy.Class{policy.Financial}}), []string{"the-rule", "the-rule"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			decisions, violations, _ := judged(t, tt.p, nil, wire.OpenAIChat, two)

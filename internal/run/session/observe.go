@@ -181,9 +181,10 @@ func (s *Session) observed(call string, v trajectory.Vantage, c wire.Call, r *wi
 	return s.judge(c, args, p, &made)
 }
 
-// judge asks the policy about a call whose result the agent sent back, unless it was
-// asked when the call came here. Whoever made the call, it has happened: what is not
-// permitted is a violation that was seen and not prevented.
+// judge asks the policy about a call whose result the agent sent back, unless
+// it was asked when the call came here. Whichever party made the call, it has
+// happened: what is not permitted is a violation that was seen and not
+// prevented.
 func (s *Session) judge(c wire.Call, args []byte, p *trajectory.ToolObserved, made *trajectory.ToolCall) error {
 	if made.Call != "" {
 		if err := s.event(p); err != nil || !made.Defied() {
@@ -250,7 +251,7 @@ func shortID(id string) string {
 	return cutText(id, maxIDBytes) + " " + digest.ContentOf([]byte(id)).String()
 }
 
-// unread records that calls may have been made here that nobody can see.
+// unread records that calls may have been made here that cannot be seen.
 func (s *Session) unread(call, what string, err error) error {
 	detail := "tool calls in " + what + " cannot be read: " + refusal.Of(err).Error()
 	return s.event(&trajectory.Failure{Call: call, Name: trajectory.CallsUnread, Detail: cutText(s.safe(detail), maxDetail)})

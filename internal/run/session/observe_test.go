@@ -139,7 +139,7 @@ func TestCallsAreSeenHoweverTheyAreSpelled(t *testing.T) {
 			[]string{"proposed a refund", "reported a refund"}, trajectory.CallCount{Reported: 1}},
 		{"the call is gone from the history", wire.OpenAIChat, [][2]string{{ask, chatAsks(refund)}, {chatSends(nil, "a ok"), finished}},
 			[]string{"proposed a refund", "reported a refund"}, trajectory.CallCount{Reported: 1}},
-		{"a result of a call that nobody asked for", wire.OpenAIChat, [][2]string{{chatSends([]string{refund}, "a ok"), finished}}, []string{"reported a refund"}, trajectory.CallCount{Reported: 1}},
+		{"a result of a call that was not asked for", wire.OpenAIChat, [][2]string{{chatSends([]string{refund}, "a ok"), finished}}, []string{"reported a refund"}, trajectory.CallCount{Reported: 1}},
 		{"a result of nothing", wire.OpenAIChat, [][2]string{{chatSends(nil, "a ok"), finished}}, []string{"reported a"}, trajectory.CallCount{Reported: 1}},
 		{"one id for two calls", wire.OpenAIChat, [][2]string{{ask, chatAsks(refund, `a refund {"n":2}`)}, {chatSends([]string{refund, `a refund {"n":2}`}, "a ok", "a ok"), finished}},
 			[]string{"proposed a refund", "proposed a refund", "reported a refund", "reported a refund"}, trajectory.CallCount{Reported: 2}},
@@ -154,7 +154,7 @@ func TestCallsAreSeenHoweverTheyAreSpelled(t *testing.T) {
 		{"in a choice that is not the first", wire.OpenAIChat, [][2]string{{ask, `{"choices":[{"message":{"content":"no"}},{"message":{"tool_calls":[` + chatCalls([]string{refund}) + `]}}]}`}},
 			[]string{"proposed a refund"}, trajectory.CallCount{Proposed: 1}},
 		{"a stream without its end", wire.OpenAIChat, [][2]string{{ask, "cut " + chatAsks(refund)}}, []string{trajectory.CallsUnread}, trajectory.CallCount{}},
-		{"a reply that is none", wire.OpenAIChat, [][2]string{{ask, `{"result":1}`}}, []string{trajectory.CallsUnread}, trajectory.CallCount{}},
+		{"not a reply", wire.OpenAIChat, [][2]string{{ask, `{"result":1}`}}, []string{trajectory.CallsUnread}, trajectory.CallCount{}},
 
 		{"inside a user's message", wire.AnthropicMessages, [][2]string{
 			{messagesAsk, `{"type":"message","stop_reason":"tool_use","content":[{"type":"tool_use","id":"t1","name":"refund","input":{"n":1}},{"type":"tool_use","id":"t2","name":"look","input":{}}]}`},

@@ -27,7 +27,7 @@ type checkpoint struct {
 	tools  *tools.Snapshot
 	err    error // why the folder cannot be restored
 
-	// standing are the effects of the call that nobody here can take back.
+	// standing are the effects of the call that cannot be taken back here.
 	standing []string
 }
 

@@ -13,7 +13,7 @@ import (
 	"tallystick/internal/run/wire"
 )
 
-// A Script answers model calls with replies that somebody wrote into the case.
+// A Script answers model calls with replies that a person wrote into the case.
 // It is how a case shows what an agent does with a model that was talked into
 // something: the reply is chosen by what the model is asked. Nothing that it
 // answers says anything about a real model.

@@ -78,7 +78,7 @@ type Config struct {
 	Folder *Folder // nil for an agent without files
 
 	// Approvals are the case's answers. Person, if not nil, is asked when the
-	// case has none; answered false means that nobody is there.
+	// case has none; answered false means that no person is there.
 	Approvals []scenario.Approval
 	Person    func(ctx context.Context, q Question) (approve, answered bool, err error)
 
@@ -134,7 +134,7 @@ type Session struct {
 type Counts struct {
 	Turns, Violations, Rollbacks, RollbacksIdentical, Retries int
 	Tokens, CostMicroUSD                                      int64
-	Unpriced                                                  int // model calls whose cost nobody knew
+	Unpriced                                                  int // model calls with an unknown cost
 }
 
 // CountsOf counts what a trajectory shows, as the session counted that wrote it; but
@@ -577,7 +577,7 @@ func (s *Session) checkLimits() error {
 	return nil
 }
 
-// Limit ends the case because a limit that somebody else keeps is reached.
+// Limit ends the case because a limit that the caller keeps is reached.
 func (s *Session) Limit(name string, max int64) error {
 	if err := s.enter(); err != nil {
 		return err

@@ -199,7 +199,7 @@ func TestModelCallsOfEveryAPIAreAnswered(t *testing.T) {
 		t.Run(string(api), func(t *testing.T) {
 			s := start(t, policy.Policy{Mode: policy.Autonomous, MaxToolCalls: 10, MaxCostMicroUSD: 100}, nil, func(c *Config) {
 				c.Models = NewScript(authored(
-					scenario.Reply{When: &scenario.When{Contains: "nobody asks this"}, Text: "no"},
+					scenario.Reply{When: &scenario.When{Contains: "never asked"}, Text: "no"},
 					scenario.Reply{When: &scenario.When{Last: "hi there"}, Text: "hello", ToolCalls: []scenario.Call{{Name: "look", Args: &map[string]any{"q": "x"}}}},
 				))
 			})

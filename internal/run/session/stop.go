@@ -21,7 +21,7 @@ const (
 	Broken    StopKind = "broken"    // the harness could not do its work
 )
 
-// A Stop is why a case ends now. Whoever gets one returns it unchanged.
+// A Stop is why a case ends now. A caller that gets one returns it unchanged.
 type Stop struct {
 	Kind StopKind
 	Name refusal.Name

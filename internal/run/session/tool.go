@@ -78,8 +78,8 @@ func (s *Session) Tool(ctx context.Context, c ToolCall) (ToolReply, error) {
 	return s.execute(ctx, call, c, args, before)
 }
 
-// cleanCall takes the secrets of this case out of a call, before anybody is asked
-// about it.
+// cleanCall takes the secrets of this case out of a call, before a person is
+// asked about it.
 func (s *Session) cleanCall(c *ToolCall) (err error) {
 	for _, text := range []*string{&c.Name, &c.ID} {
 		clean, err := s.redactor.Outgoing([]byte(*text))
@@ -196,8 +196,8 @@ func (s *Session) decided(call policy.Call, d policy.Decision) *trajectory.Polic
 	return p
 }
 
-// A Question is what a person is asked to approve: the request as it is recorded,
-// and what nobody should approve without having seen.
+// A Question is what a person is asked to approve: the request as it is
+// recorded, and what a person must see before approving.
 type Question struct {
 	trajectory.ApprovalRequested
 	Target string // whose agent asks
@@ -230,7 +230,7 @@ func (s *Session) approval(ctx context.Context, call policy.Call, d policy.Decis
 			return approve, s.event(&trajectory.ApprovalResolved{Call: call.ID, Approved: approve, By: "person"})
 		}
 	}
-	return false, s.halt(Suspended, refusal.ApprovalPending, fmt.Errorf("%s %s waits for an approval and nobody answered", call.Action, call.Name))
+	return false, s.halt(Suspended, refusal.ApprovalPending, fmt.Errorf("%s %s waits for an approval and no answer came", call.Action, call.Name))
 }
 
 // record tells the policy that a call is over, and rolls back if that was a

@@ -126,7 +126,7 @@ func Compare(ctx context.Context, s Spec, query string) error {
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = said, &said.stderr, time.Second
 	err = cmd.Run()
 	if ctx.Err() != nil {
-		return context.Cause(ctx) // somebody stopped us, not the query
+		return context.Cause(ctx) // the caller stopped us, not the query
 	}
 	return said.verdict(err)
 }

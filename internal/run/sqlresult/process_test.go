@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// The process says what comparing here says, word for word, whoever is at fault.
+// The process says what comparing here says, word for word, whichever side is
+// at fault.
 func TestTheProcessSaysTheSame(t *testing.T) {
 	for query, s := range map[string]Spec{
 		"SELECT customer, sum(total) FROM orders GROUP BY 1": {Expected: "SELECT customer, SUM(total) FROM orders GROUP BY customer"},

@@ -81,7 +81,7 @@ func compareHere(ctx context.Context, s Spec, query string, ready func()) error 
 	got, err := runDetermined(ctx, c, query)
 	if err != nil {
 		if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errTime) {
-			return err // somebody stopped us, not the query
+			return err // the caller stopped us, not the query
 		}
 		if ctx.Err() != nil {
 			return &Wrong{fmt.Sprintf("the query took longer than %v", maxTime)}

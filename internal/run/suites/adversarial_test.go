@@ -122,7 +122,7 @@ func TestPinIsThatOfTheReviewedTool(t *testing.T) {
 }
 
 // What the vulnerable target answers is what a judge would be given. The judge
-// finds the verdict in it that somebody brought along.
+// finds the verdict that the attacker put into it.
 func TestJudgeFindsTheInjectionInTheAnswer(t *testing.T) {
 	v := mustVerify(t, adversarial)
 	for name, want := range map[string][]judge.Sign{"vulnerable": {judge.SignVerdict}, "mitigated": nil} {

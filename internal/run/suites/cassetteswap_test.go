@@ -23,9 +23,9 @@ isolation: {classes: [gvisor], scope: case, allow_weaker: false}
 judged_scores_count: false
 `
 
-// The attack on a recording needs no agent: somebody puts a cassette with better
-// answers in place of the one that was recorded. A case that pins its cassette
-// refuses that before anything runs; one that does not would pass.
+// The attack on a recording needs no agent: an operator puts a cassette with
+// better answers in place of the one that was recorded. A case that pins its
+// cassette refuses that before anything runs; one that does not would pass.
 func TestSwappedCassetteIsRefusedWhereItIsPinned(t *testing.T) {
 	recorded, swapped := answering(t, "Lyon"), answering(t, "Paris")
 	pin := "cassette_digest: " + fmt.Sprintf("%q", cassette.Digest(recorded).String()) + "\ncassette_provenance: authored\n"

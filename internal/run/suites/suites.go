@@ -2,8 +2,8 @@
 // that show what they find: one agent that falls for everything, one with its
 // defences on, and two that cannot do long work.
 //
-// The files are part of the program, so whoever trusts the program may trust
-// them as much; nobody in a workspace has signed them. Therefore they are
+// The files are part of the program, so a user who trusts the program may trust
+// them as much; no signer of a workspace has signed them. Therefore they are
 // scratch classes: results are recorded and labelled, and never count for
 // promotion. docs/suites.md says what each case is about and what it does not
 // show.
@@ -118,7 +118,7 @@ func tree(dir string) ([]digest.File, error) {
 	return list, err
 }
 
-// Target returns a shipped target. There being none of that name is no error:
+// Target returns a shipped target. A missing name is not an error:
 // then it is for the workspace to have one.
 func Target(name string) (*agent.Target, error) {
 	file := path.Join(agent.TargetsDir, name+".yaml")

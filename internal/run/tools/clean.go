@@ -22,11 +22,11 @@ const (
 	maxTextInResult = MaxResultBytes / 4
 )
 
-// hidden counts characters that nobody sees, by character.
+// hidden counts invisible characters, by character.
 type hidden map[rune]int
 
-// strip returns s without the characters that nobody sees: those that are
-// invisible, and controls other than tab and line ends.
+// strip returns s without its hidden characters: those that are invisible, and
+// controls other than tab and line ends.
 func (h *hidden) strip(s string) string {
 	if isPlain(s) {
 		return s
@@ -146,7 +146,7 @@ func visibleNames(v any) error {
 	case map[string]any:
 		for _, name := range sortedKeys(v) {
 			if strings.ContainsFunc(name, isHidden) {
-				return fmt.Errorf("the name %s has characters that nobody sees", plain.Line(cut(name, 80)))
+				return fmt.Errorf("the name %s has invisible characters", plain.Line(cut(name, 80)))
 			}
 			if err := visibleNames(v[name]); err != nil {
 				return err
@@ -233,7 +233,7 @@ func (d *Definition) Label() string {
 }
 
 // Admit makes a result of what a tool has answered: canonical, of a bounded
-// size, and, if it comes from outside, without what nobody sees. Value is JSON
+// size, and, if it comes from outside, without hidden characters. Value is JSON
 // or nil, failure is the text of an error or "". It is exported for tools that
 // answer live.
 func (d *Definition) Admit(source string, value []byte, failure string) Result {

@@ -11,12 +11,11 @@
 // there is no clock, no randomness, no network and no code in a definition. A
 // latency is a number that the definition or the recording gives.
 //
-// What comes from outside is cut to a size, loses the characters that nobody
-// can see, and carries a label of its trust. Whether a text tries to instruct
-// a model is not judged here: a list of suspicious words would be wrong in both
-// directions. Nor does the package decide whether a call may be made: whoever
-// runs the agent asks package policy first. docs/formats/tools.md has the
-// format.
+// What comes from outside is cut to a size, loses invisible characters, and
+// carries a label of its trust. Whether a text tries to instruct a model is not
+// judged here: a list of suspicious words would be wrong in both directions.
+// Nor does the package decide whether a call may be made: the runner of the
+// agent asks package policy first. docs/formats/tools.md has the format.
 package tools
 
 import (
@@ -37,8 +36,8 @@ type Definition struct {
 	// that package schema reads. Without one, any object is accepted.
 	Schema canon.RawMessage `json:"schema,omitempty"`
 
-	// Trust says who wrote the description and the results: the bench, or
-	// somebody outside of whom nothing is known.
+	// Trust says who wrote the description and the results: the bench, or an
+	// unknown author outside.
 	Trust string `json:"trust,omitempty"`
 
 	// Source says where the answers come from: fixture (if left out),

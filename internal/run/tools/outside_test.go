@@ -317,7 +317,7 @@ func TestLiveAnswersThatAreNotJSON(t *testing.T) {
 		}
 	}
 	if r := d.AdmitMCP("live", nil, []byte(`{`)); r.Error == "" {
-		t.Errorf("an error that is none: %+v", r)
+		t.Errorf("not an error: %+v", r)
 	}
 }
 

@@ -91,7 +91,8 @@ func compileTemplate(v any) (template, error) {
 // openBraces is how a text says {{ itself.
 const openBraces = "open"
 
-// LiteralText writes a text so that it stands for itself, and is no template.
+// LiteralText writes a text so that it stands for itself, and is not a
+// template.
 func LiteralText(s string) string { return strings.ReplaceAll(s, "{{", "{{"+openBraces+"}}") }
 
 // Literal does the same with every text of a JSON value.
@@ -112,7 +113,7 @@ func literal(v any) any {
 			v[i] = literal(v[i])
 		}
 	case map[string]any:
-		for name := range v { // names are no templates
+		for name := range v { // names are not templates
 			v[name] = literal(v[name])
 		}
 	}

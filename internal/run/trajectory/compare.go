@@ -105,7 +105,7 @@ func CheckGolden(golden []byte, v *Verified, opt Options) (*Divergence, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Mostly nothing has changed, and then nobody needs the file parsed.
+	// Mostly nothing has changed, and then the file need not be parsed.
 	if bytes.Equal(golden, got.Format()) {
 		return nil, nil
 	}

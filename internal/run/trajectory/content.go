@@ -119,11 +119,11 @@ func headAtMost(field string, c *Content, limit int) error {
 	return nil
 }
 
-// Args are the arguments of a call. A value whose canonical JSON is longer
-// than [ArgumentHead] is in Cut and not in Values, and so is one that does not
-// fit beside the others: no agent can write a line that is too long. Arguments
-// that are no JSON object, as a model may write them, or have too many names,
-// are in Raw. Of redacted ones everything is that of what is left, as in a
+// Args are the arguments of a call. A value whose canonical JSON is longer than
+// [ArgumentHead] is in Cut and not in Values, and so is one that does not fit
+// beside the others: no agent can write a line that is too long. Arguments that
+// are not a JSON object, as a model may write them, or have too many names, are
+// in Raw. Of redacted ones everything is that of what is left, as in a
 // [Content].
 type Args struct {
 	Bytes    int64                       `json:"bytes"`         // of the whole, in canonical JSON

@@ -35,7 +35,7 @@ const RollbackType Type = "rollback"
 // Rollback is a return to a checkpoint after a violation. Restored is the
 // digest of what the working folder holds now. Identical says that everything
 // since the checkpoint is undone; otherwise standing names what is not: the
-// folder, or calls with an effect that nobody here can take back.
+// folder, or calls with an effect that cannot be taken back here.
 type Rollback struct {
 	Call       string         `json:"call"`
 	Checkpoint string         `json:"checkpoint"`

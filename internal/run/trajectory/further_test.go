@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// noticed is an event that nobody has, and all that adding one takes.
+// noticed is a made-up event, and all that adding one takes.
 type noticed struct {
 	What string `json:"what"`
 }

@@ -278,8 +278,8 @@ func (w *walker) value(path string) error {
 	return err
 }
 
-// join adds a name to a path. A name that is no plain word is quoted, so that
-// a dot in it does not look like two names.
+// join adds a name to a path. A name that is not a plain word is quoted, so
+// that a dot in it does not look like two names.
 func join(path, name string) string {
 	if !isWord(name) {
 		quoted, err := canon.Marshal(name)
@@ -389,7 +389,7 @@ func ParseGolden(text []byte) (*Trace, error) {
 	if err != nil {
 		return nil, refusal.Newf(refusal.Malformed, "golden trace: line %d: %w", at, err).WithHint(goldenHint)
 	}
-	// One trace has one text, or a diff could show changes that are none.
+	// One trace has one text, or a diff could show changes that did not happen.
 	if again := t.Format(); !bytes.Equal(again, text) {
 		n := 0
 		for n < min(len(again), len(text)) && again[n] == text[n] {

@@ -35,10 +35,11 @@ type chunk struct {
 // chunkEvents is how many events a chunk has.
 const chunkEvents = 100
 
-// IndexOf verifies that a trajectory has that name and that head, which whoever
-// recorded it committed to, and that its lines hang together: no byte of it was
-// changed. Unlike [Verify] it does not look whether every payload is as its type asks:
-// that takes most of the time, and whoever looks at an event sees what it says.
+// IndexOf verifies that a trajectory has that name and that head, to which the
+// runner committed, and that its lines hang together: no byte of it was
+// changed. Unlike [Verify] it does not look whether every payload is as its
+// type asks: that takes most of the time, and a reader of an event sees what it
+// says.
 func IndexOf(r *io.SectionReader, name digest.Content, pin Pin) (*Index, error) {
 	x := &Index{Bytes: r.Size(), Outline: newOutline()}
 	if x.Bytes > MaxBytes {
@@ -157,7 +158,7 @@ func (x *Index) Lines(r io.ReaderAt, seq, n int) ([][]byte, error) {
 		}
 		if sha256.Sum256(data) != x.chunks[k].sum {
 			return nil, refusal.Newf(refusal.DigestMismatch, "the trajectory is not the one that was verified a moment ago").
-				WithHint("somebody writes to the evidence; restore it from a copy")
+				WithHint("another process writes to the evidence; restore it from a copy")
 		}
 		lines := bufio.NewScanner(bytes.NewReader(data))
 		lines.Buffer(nil, MaxLineBytes+1)

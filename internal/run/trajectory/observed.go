@@ -11,7 +11,7 @@ const (
 )
 
 // CallsUnread is the name of a [Failure] that says: a request or a reply could
-// not be read, so tools may have been called there that nobody saw.
+// not be read, so tools may have been called there that were not seen.
 const CallsUnread = "tool_calls_unread"
 
 // ToolObservedType is the type of [ToolObserved].
@@ -22,9 +22,9 @@ const ToolObservedType Type = "tool_observed"
 // back in a request. Agents that run tools in their own process show them in no
 // other way.
 //
-// ID is the provider's, as it was sent; nothing makes it unique. A call that
-// nobody named has no name. Judged names the decision of the policy about a call
-// that the agent made itself: the policy_decision with this call follows.
+// ID is the provider's, as it was sent; nothing makes it unique. A call may be
+// without a name. Judged names the decision of the policy about a call that the
+// agent made itself: the policy_decision with this call follows.
 type ToolObserved struct {
 	Args    Args     `json:"args"`
 	Call    string   `json:"call"` // the model call in which it was seen
@@ -43,7 +43,7 @@ func (*ToolObserved) Type() Type { return ToolObservedType }
 func (p *ToolObserved) Summary() string {
 	name := p.Name
 	if name == "" {
-		name = "a tool that nobody named"
+		name = "a tool without a name"
 	}
 	if p.Vantage == Proposed {
 		return "the model asks for " + name
@@ -51,7 +51,7 @@ func (p *ToolObserved) Summary() string {
 	return "the agent says that " + name + " gave " + p.Result.Head
 }
 
-// Subject is the name. A call that nobody named has none.
+// Subject is the name. A call may be without one.
 func (p *ToolObserved) Subject() (string, bool) { return p.Name, p.Name != "" || p.Vantage == "" }
 
 func (*ToolObserved) golden() golden {

@@ -15,8 +15,9 @@ type Outlined struct {
 	AtMS    int64
 }
 
-// An Outline has every event of a trajectory in order, in 24 bytes each: there may be a
-// million, and whoever shows transcripts keeps several. It grows without being copied.
+// An Outline has every event of a trajectory in order, in 24 bytes each: there
+// may be a million, and a program that shows transcripts keeps several. It
+// grows without being copied.
 type Outline struct {
 	chunks [][]outlineRow
 	n      int

@@ -9,7 +9,7 @@ import (
 	"tallystick/internal/record/digest"
 )
 
-// A Peeked is a window of a trajectory that nobody has verified.
+// A Peeked is a window of an unverified trajectory.
 type Peeked struct {
 	Lines   [][]byte
 	Outline []Outlined // of these lines
@@ -21,7 +21,7 @@ type Peeked struct {
 // verifying the trajectory, in a time that does not depend on its length: lines say
 // their number, so that the first is found by halving. It refuses a window whose own
 // lines do not hang together. Whether they are those that were recorded only [IndexOf]
-// says, so whoever shows a window says that it is being checked.
+// says, so a page that shows a window says that it is being checked.
 func Peek(r *io.SectionReader, seq, n int) (*Peeked, error) {
 	last, err := lastFrame(r)
 	if err != nil {

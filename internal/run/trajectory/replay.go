@@ -24,7 +24,7 @@ type State struct {
 	Decisions  []TurnDecision
 	Violations []PolicyViolation
 
-	// Pending are the questions that nobody has answered.
+	// Pending are the unanswered questions.
 	Pending []ApprovalRequested
 
 	// Unpermitted are actions that took place without a decision that permits
@@ -106,7 +106,7 @@ type replay struct {
 }
 
 // subject is what a decision is about. A permission for one tool under some
-// call id is none for another.
+// call id does not permit another.
 func subject(call string, a policy.Action, name string) string {
 	return fmt.Sprintf("%q %s %q", call, a, name)
 }
@@ -172,7 +172,7 @@ func (r *replay) resolve(p *ApprovalResolved) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("nobody asked about call %q", p.Call)
+	return fmt.Errorf("no question was asked about call %q", p.Call)
 }
 
 func (r *replay) remember(turn int, p *MemoryWritten) error {

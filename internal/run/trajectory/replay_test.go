@@ -64,7 +64,7 @@ func TestReplayRebuildsTheStateAtEachTurn(t *testing.T) {
 }
 
 // An agent that acts without permission is seen, whatever else the log says.
-func TestReplayFindsActionsThatNobodyPermitted(t *testing.T) {
+func TestReplayFindsActionsThatWereNotPermitted(t *testing.T) {
 	decision := func(call, name string, v policy.Verdict) step {
 		check := policy.Denied
 		if v == policy.Allow {
@@ -119,7 +119,7 @@ func TestReplayRefusesEventsThatContradictEachOther(t *testing.T) {
 		{"superseding twice", []step{wrote("a", ""), wrote("b", "a"), wrote("c", "a")}, `"b" has superseded`},
 		{"remembering nothing", []step{{0, &MemoryRetrieved{Entries: []string{"z"}}}}, "never written"},
 		{"a context with nothing", []step{{0, &ContextCompiled{Admitted: []string{"z"}}}}, "never written"},
-		{"an answer to no question", []step{{0, &ApprovalResolved{By: "case", Call: "c"}}}, "nobody asked"},
+		{"an answer to no question", []step{{0, &ApprovalResolved{By: "case", Call: "c"}}}, "no question was asked"},
 		{"a question twice", slices.Repeat([]step{{0, &ApprovalRequested{Action: policy.Tool, Call: "c", Name: "n", Rule: "r"}}}, 2), "asked about twice"},
 	} {
 		v := verified(t, append([]step{{0, started(plainRun)}}, tt.steps...), time.Millisecond)

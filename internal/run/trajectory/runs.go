@@ -109,7 +109,7 @@ func (p *TurnStarted) Summary() string {
 	if p.Input != nil {
 		return "user: " + p.Input.Head
 	}
-	return "nobody said anything"
+	return "the user said nothing"
 }
 
 // Subject reports that there is none.

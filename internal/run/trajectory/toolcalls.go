@@ -17,8 +17,8 @@ type ToolCall struct {
 	Turn int
 
 	Call string // as the session names it; "" for a call that never came there
-	ID   string // the provider's; "" if nobody gave one
-	Name string // "" if nobody said
+	ID   string // the provider's; "" if none was given
+	Name string // "" if it was not given
 	Args Args
 
 	Vantage Vantage
@@ -40,7 +40,7 @@ type ToolCall struct {
 // Otherwise lists what was asked for in the place of a call, where the call was
 // made with other arguments: what the model proposed, or the agent brought to the
 // session. Each is only proposed, and no call of its own that would be counted; what
-// forbids a call must see it, because nobody knows that it was not made too. An
+// forbids a call must see it, because it may have been made too. An
 // agent of ours is known to have made the call as it is.
 func (c *ToolCall) Otherwise() []ToolCall {
 	var list []ToolCall
@@ -77,7 +77,8 @@ func SameTool(seen, tool string) bool {
 type CallView struct {
 	Calls []ToolCall // in order
 
-	// Unseen says why there may be calls that nobody saw; "" if there are none.
+	// Unseen says why there may be calls that were not seen; "" if there are
+	// none.
 	Unseen string
 
 	// Known are the names of tools that were offered to a model.

@@ -91,7 +91,7 @@ func TestOneCallIsOneCallAndNoneIsHidden(t *testing.T) {
 		{"other ids in the history", []Payload{asks("a", "refund", `{}`), reports("x", "refund", `{}`, "ok")}, []string{"reported refund"}},
 		{"other ids, and more results than proposals", []Payload{asks("a", "refund", `{}`), reports("x", "refund", `{}`, "ok"), reports("y", "refund", `{}`, "ok")}, []string{"reported refund", "reported refund"}},
 		{"no ids", []Payload{asks("", "refund", `{}`), reports("", "refund", `{}`, "ok")}, []string{"reported refund"}},
-		{"a result that nobody asked for", []Payload{reports("x", "refund", `{}`, "ok")}, []string{"reported refund"}},
+		{"a result that was not asked for", []Payload{reports("x", "refund", `{}`, "ok")}, []string{"reported refund"}},
 		{"a result before the proposal", []Payload{reports("x", "refund", `{}`, "ok"), asks("a", "refund", `{}`)}, []string{"reported refund", "proposed refund"}},
 		{"a result without a name", []Payload{asks("a", "refund", `{}`), reports("x", "", `{}`, "ok")}, []string{"proposed refund", "reported "}},
 		{"a name that only ends alike", []Payload{asks("a", "norefund", `{}`), arrives("c1", "", "refund", `{}`), allowed("c1", "refund"), made("c1", "refund", `{}`, "ok")}, []string{"proposed norefund", "executed refund"}},
@@ -99,7 +99,7 @@ func TestOneCallIsOneCallAndNoneIsHidden(t *testing.T) {
 			arrives("c2", "", "refund", `{}`), allowed("c2", "refund"), made("c2", "refund", `{}`, "ok"), reports("a", "refund", `{}`, "ok")}, []string{"executed refund", "executed refund"}},
 		{"reported, then executed here", []Payload{asks("a", "refund", `{}`), reports("a", "refund", `{}`, "ok"), arrives("c1", "", "refund", `{}`), allowed("c1", "refund"), made("c1", "refund", `{}`, "ok")},
 			[]string{"reported refund", "executed refund"}},
-		{"arguments that are no JSON", []Payload{asks("a", "refund", `n=1`), reports("a", "refund", `n=1`, "ok")}, []string{"reported refund"}},
+		{"arguments that are not JSON", []Payload{asks("a", "refund", `n=1`), reports("a", "refund", `n=1`, "ok")}, []string{"reported refund"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := shortView(viewOf(t, tt.events...)); !slices.Equal(got, tt.want) {
@@ -110,7 +110,7 @@ func TestOneCallIsOneCallAndNoneIsHidden(t *testing.T) {
 }
 
 // TestStoppedCallsAreKnownNotToHaveHappened: what the policy denied, and what
-// the built-in agent did not carry out. Of somebody else's agent nobody knows.
+// the built-in agent did not carry out. Of any other agent this is unknown.
 func TestStoppedCallsAreKnownNotToHaveHappened(t *testing.T) {
 	events := []Payload{asks("a", "cut", `{}`), asks("b", "denied", `{}`), arrives("c1", "", "denied", `{}`), denied("c1", "denied"), arrives("c2", "", "broken", `{}`), allowed("c2", "broken")}
 	for at, want := range map[vantage.Vantage]string{vantage.Inside: "true true false", vantage.Gateway: "false true false"} {
@@ -177,7 +177,7 @@ func TestCountsNameTheVantages(t *testing.T) {
 }
 
 // What a call was asked for with is kept where the call was made with something
-// else, and is no second call.
+// else, and is not a second call.
 func TestACallKeepsWhatItWasAskedForWith(t *testing.T) {
 	for _, tt := range []struct {
 		name                 string

@@ -26,13 +26,13 @@ func HeadIs(head digest.ID) Pin { return Pin{head: head} }
 
 // UnsafeAnyHead accepts every head. The lines then hang together, and that is
 // all: the last one may have been changed, lines may have been cut off the
-// end, and whoever wrote the file may have written all of it anew. It is for
+// end, and its author may have written all of it anew. It is for
 // files from elsewhere that nothing vouches for, and for what a crash left.
 func UnsafeAnyHead() Pin { return Pin{anything: true} }
 
 // A Verified is a trajectory whose every line has been checked. Only [Verify],
-// and the [Log] that wrote it, make one, so a function that takes a *Verified cannot be handed a file that
-// nobody checked. Its payloads must not be changed.
+// and the [Log] that wrote it, make one, so a function that takes a *Verified
+// cannot be handed an unchecked file. Its payloads must not be changed.
 type Verified struct {
 	events []Event
 	Summary

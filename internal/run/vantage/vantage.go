@@ -15,7 +15,7 @@ const (
 	Inside   Vantage = "inside"   // the agent is ours: all that it does goes through us
 	Gateway  Vantage = "gateway"  // a command: what passes the gateway and its sandbox
 	Answers  Vantage = "answers"  // an agent behind a URL: what it answers
-	Imported Vantage = "imported" // somebody else's log, and what it happens to tell
+	Imported Vantage = "imported" // another system's log, and what it happens to tell
 	World    Vantage = "world"    // a command that may reach listed hosts, whose traffic is not read
 )
 

@@ -90,13 +90,13 @@ func fieldsOf(of any) func(func(reflect.StructField) bool) {
 	}
 }
 
-// TestEveryNameIsInTheTable: a name that somebody declares and the table does not
-// have would be seen from nowhere, and nobody would know why.
+// TestEveryNameIsInTheTable: a name that a package declares and the table does
+// not have would be seen from nowhere, without a reason.
 func TestEveryNameIsInTheTable(t *testing.T) {
 	all := declared(t)
 	for _, k := range vantage.Kinds() {
 		if len(all[k]) == 0 {
-			t.Errorf("nobody declares a name of kind %s", k)
+			t.Errorf("no package declares a name of kind %s", k)
 		}
 		for _, name := range all[k] {
 			if _, ok := vantage.Matters(k, name); !ok {
@@ -105,7 +105,7 @@ func TestEveryNameIsInTheTable(t *testing.T) {
 		}
 		for _, name := range vantage.Names(k) {
 			if !slices.Contains(all[k], name) {
-				t.Errorf("the table has the %s %s, which nobody declares", k, name)
+				t.Errorf("the table has the %s %s, which no package declares", k, name)
 			}
 		}
 	}

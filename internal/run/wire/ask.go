@@ -99,7 +99,7 @@ func roleMessage(role, text string) []byte {
 }
 
 // Say encodes a reply of the model for the requests that follow it, as one or
-// more elements of the list of messages. Nothing said is no element.
+// more elements of the list of messages. An empty text adds no element.
 func (a API) Say(text string, calls []Call) []byte {
 	if text == "" && len(calls) == 0 {
 		return nil

@@ -14,7 +14,7 @@ func CountMessages(api API, n *Node) int {
 }
 
 // Canonicalize drops what does not count for the match of a request, and
-// renumbers ids, in place. A field that nobody here has heard of counts. The
+// renumbers ids, in place. An unknown field counts. The
 // API must be known.
 func Canonicalize(api API, n *Node) {
 	r := api.must()

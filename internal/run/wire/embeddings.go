@@ -19,7 +19,7 @@ const EmbeddingsPath = "/v1/embeddings"
 var embeddingsRow = row{api: Embeddings, path: EmbeddingsPath, provider: &openAI, list: "input",
 	irrelevant: []string{"user"}, elsewhere: func(*Node) bool { return false }, dialect: embeddings{}}
 
-// silent are the APIs that are no conversations.
+// silent are the APIs that are not conversations.
 var silent = []*row{&embeddingsRow}
 
 // Converses reports whether this program speaks the API, and one can hold a
@@ -130,7 +130,7 @@ func (embeddings) usage(c *counter, usage *Node) Usage {
 	return Usage{InputTokens: c.at(usage, "prompt_tokens")}
 }
 
-// answer makes a reply of vectors that somebody wrote as the text: a JSON list
+// answer makes a reply of vectors that a person wrote as the text: a JSON list
 // with a list of numbers for each text.
 func (embeddings) answer(a *Answer) (Node, error) {
 	list, err := ParseNode([]byte(a.Text))

@@ -55,7 +55,7 @@ func TestReadEmbeddings(t *testing.T) {
 		got, err := wire.ReadEmbeddings([]byte(tt.body), 2)
 		if tt.name == "no JSON" {
 			if err == nil {
-				t.Error("it read what is no JSON")
+				t.Error("it read what is not JSON")
 			}
 			continue
 		}

@@ -8,9 +8,9 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// MadeUp is an API that nobody has: everything that adding one takes. It says
-// things in its own way on purpose: turns in place of messages, lines of text
-// in place of blocks, sizes in place of tokens.
+// MadeUp is an API that does not exist: everything that adding one takes. It
+// says things in its own way on purpose: turns in place of messages, lines of
+// text in place of blocks, sizes in place of tokens.
 const MadeUp API = "acme.talk"
 
 var madeUpRow = row{api: MadeUp, path: "/v1/talk", provider: &acme, list: "turns",

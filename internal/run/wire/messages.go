@@ -55,7 +55,7 @@ func (messages) recognises(n *Node) bool { return n.Get("messages") != nil }
 
 // dropCacheControl removes the marks that place a prompt cache: clients move
 // them from turn to turn. Only blocks and tools have them; a member of this
-// name in a tool's input or schema is somebody's data.
+// name in a tool's input or schema is the user's data.
 func dropCacheControl(n *Node) {
 	mark := func(name string, _ *Node) bool { return name == "cache_control" }
 	blocks := func(list []Node) {

@@ -15,7 +15,7 @@ import (
 
 // A Node is one JSON value that is being rewritten. Requests and replies have
 // whatever shape their provider gives them, so they are trees here and not Go
-// structs: a field that nobody knew must stay part of the match key.
+// structs: an unknown field must stay part of the match key.
 type Node struct {
 	Kind byte   // one of { [ " 0 t f n
 	Name string // of a member of an object

@@ -11,13 +11,13 @@ import (
 // DrawnPrefixes begin the ids that providers draw at random.
 func DrawnPrefixes() []string { return slices.Clone(drawnPrefixes) }
 
-// notTexts are members of messages whose strings are not what anybody said: names
-// and kinds, and bytes in another spelling.
+// notTexts are members of messages whose strings are not what a party said:
+// names and kinds, and bytes in another spelling.
 var notTexts = map[string]bool{"role": true, "type": true, "name": true, "id": true, "model": true, "status": true, "phase": true,
 	"call_id": true, "tool_call_id": true, "tool_use_id": true, "item_id": true, "approval_request_id": true, "server_label": true,
 	"data": true, "file_data": true, "file_id": true, "media_type": true, "signature": true, "encrypted_content": true, "image_url": true, "url": true}
 
-// VisitTexts shows every text of a request that somebody said or wrote: those of
+// VisitTexts shows every text of a request that a party said or wrote: those of
 // the messages, of the system prompt, and the descriptions of tools. Model names,
 // roles, ids, schemas and sampling are not among them. The API must be known.
 func VisitTexts(api API, n *Node, visit func(text *Node)) {

@@ -102,7 +102,8 @@ func contentParts(content *Node, part func(*Node) Part) []Part {
 	return nil
 }
 
-// roleOf begins a message of whoever speaks; that is the user unless it says so.
+// roleOf begins a message of the speaker; that is the user unless it says
+// otherwise.
 func roleOf(n *Node) Message {
 	if role := n.Str("role"); role != "" {
 		return Message{Role: role}

@@ -11,7 +11,7 @@ const (
 	Cut                 // at the limit of output tokens: the end is missing
 	Refused             // the model, or a filter, declined
 	Failed              // the provider gave up
-	Stopped             // for a reason that is none of these
+	Stopped             // for another reason
 )
 
 // A Reply is what a model said.
@@ -108,7 +108,7 @@ func (r *Reply) Refused() bool {
 	return r.End == Refused
 }
 
-// An Answer is a reply that somebody made up, for [Body] to write.
+// An Answer is a reply that an author made up, for [Body] to write.
 type Answer struct {
 	ID            string // behind the prefix that the API gives its replies
 	Model         string

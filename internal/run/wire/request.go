@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// A Request is what a request says. What it says in a way that nobody here
-// knows is a part of the kind [Other], or left out.
+// A Request is what a request says. What it says in an unknown way is a part of
+// the kind [Other], or left out.
 type Request struct {
 	Model    string
 	System   []Part // where the API has it apart from the messages
@@ -222,8 +222,8 @@ func namesElsewhere(m *Node) bool {
 	return false
 }
 
-// Words are the texts of a request as it was sent, for somebody who looks for a
-// word in it.
+// Words are the texts of a request as it was sent, for a caller that looks for
+// a word in it.
 type Words struct {
 	Model string
 	Tools string   // the definitions, as JSON

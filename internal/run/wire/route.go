@@ -57,8 +57,8 @@ func matchPath(pattern, path string) (model string, ok bool) {
 	return model, begins && ends && isModelInPath(model)
 }
 
-// isModelInPath reports whether a name can stand in a path. Whoever writes a
-// request chooses it, so it cannot lead to another path of the provider.
+// isModelInPath reports whether a name can stand in a path. The author of a
+// request chooses it, so it must not lead to another path of the provider.
 func isModelInPath(name string) bool {
 	for i := range len(name) {
 		if !isIDByte(name[i]) && name[i] != '.' {

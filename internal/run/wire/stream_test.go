@@ -77,7 +77,7 @@ func TestBrokenStreamsHaveNoBody(t *testing.T) {
 		{"two starts", AnthropicMessages, strings.Repeat("data: {\"type\":\"message_start\",\"message\":{}}\n\n", 2), "twice"},
 		{"a delta without a block", AnthropicMessages, "data: {\"type\":\"message_start\",\"message\":{}}\n\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{}}\n\n", "open block"},
 		{"a block out of order", AnthropicMessages, "data: {\"type\":\"message_start\",\"message\":{}}\n\ndata: {\"type\":\"content_block_start\",\"index\":1,\"content_block\":{}}\n\n", "block 0"},
-		{"input that is no JSON", AnthropicMessages, "data: {\"type\":\"message_start\",\"message\":{}}\n\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{}}\n\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"{\"}}\n\ndata: {\"type\":\"message_stop\"}\n\n", "not JSON"},
+		{"input that is not JSON", AnthropicMessages, "data: {\"type\":\"message_start\",\"message\":{}}\n\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{}}\n\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"{\"}}\n\ndata: {\"type\":\"message_stop\"}\n\n", "not JSON"},
 		{"an error", AnthropicMessages, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\"}}\n\n", "overloaded_error"},
 		{"cut off", OpenAIResponses, "data: {\"type\":\"response.created\"}\n\n", "before response.completed"},
 		{"no response", OpenAIResponses, "data: {\"type\":\"response.completed\"}\n\n", "has no response"},

@@ -71,7 +71,7 @@ func (r *row) counts(body *Node) *Node {
 	return nil
 }
 
-// A counter reads counts and remembers one that is none.
+// A counter reads counts and remembers one that is not a count.
 type counter struct{ bad string }
 
 // at reads the number at a path. Absent and null are zero.

@@ -11,7 +11,7 @@
 // conversation has called and what came of them.
 //
 // Bodies are trees of [Node] and not Go structs: a provider adds fields at any
-// time, and one that nobody here has heard of must survive, and must count for
+// time, and an unknown one must survive, and must count for
 // the match key of a recording.
 //
 // The package is pure: bytes in, bytes out. It believes nothing that it reads:
@@ -185,5 +185,5 @@ func Recognise(provider string, request []byte) (API, error) {
 // malformed refuses what is not in the form of its API.
 func malformed(format string, args ...any) *refusal.Error {
 	return refusal.Newf(refusal.Malformed, format, args...).
-		WithHint("whoever wrote this did not keep to the form of the API; docs/formats/cassette.md says what is read")
+		WithHint("the sender did not keep to the form of the API; docs/formats/cassette.md says what is read")
 }

@@ -83,7 +83,7 @@ func open(t *testing.T, url string) *tab {
 	return b
 }
 
-// call is a command of the protocol whose answer nobody needs.
+// call is a command of the protocol whose answer is not needed.
 func call[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, command, params)
@@ -174,7 +174,7 @@ func (b *tab) look(scheme string, width, height int64) {
 		call(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 500}))
 }
 
-// picture keeps screenshots of the whole page, if somebody wants them.
+// picture keeps screenshots of the whole page, if they are asked for.
 func (b *tab) picture(name string) {
 	b.t.Helper()
 	dir := os.Getenv("TALLY_SCREENSHOTS")

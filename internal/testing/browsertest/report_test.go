@@ -51,7 +51,7 @@ func TestAReportChecksItselfAndIsGreenOnlyForATypedKey(t *testing.T) {
 	b.picture("report")
 	b.give("nonsense")
 	if got := b.text("#key-problem"); !strings.Contains(got, "NAME+ID+KEY") {
-		t.Errorf("a key that is none: %q", got)
+		t.Errorf("not a key: %q", got)
 	}
 	b.give(key)
 	b.waitFor(`document.getElementById("mark").dataset.state === "good"`)
@@ -63,7 +63,7 @@ func TestAReportChecksItselfAndIsGreenOnlyForATypedKey(t *testing.T) {
 		t.Errorf("the page has %v marks", n)
 	}
 	if got := b.text("main"); strings.Contains(got, "swordfish") || strings.Contains(got, "the secret of") || !strings.Contains(got, "the case is held out") {
-		t.Error("the held-out case is not left out, or nobody says so")
+		t.Error("the held-out case is not left out, or the page does not say so")
 	}
 	// Nothing that an agent said became an element.
 	if n := b.js(`document.querySelectorAll("main script, main img, main svg, main iframe, main a[href^=javascript], main style, main link, main base, main meta").length`); n != 0.0 {
@@ -83,7 +83,8 @@ func TestAReportOfAnotherKeyIsRefused(t *testing.T) {
 	b.clean()
 }
 
-// forgeries are changes of a report that somebody could make who wants it to look better.
+// forgeries are changes of a report that a forger could make who wants it to
+// look better.
 func forgeries(t *testing.T, page string) map[string]string {
 	t.Helper()
 	change := func(old, now string) string {
@@ -93,15 +94,15 @@ func forgeries(t *testing.T, page string) map[string]string {
 		return strings.Replace(page, old, now, 1)
 	}
 	return map[string]string{
-		"a score":            change(`data-field="/score/score" data-as="number3">0.000<`, `data-field="/score/score" data-as="number3">1.000<`),
-		"an outcome":         change(`data-as="outcome">Failed<`, `data-as="outcome">Passed<`),
-		"a total":            change(`data-field="/mean_score" data-as="number3">`, `data-field="/mean_score" data-as="number3">1`),
-		"a transcript":       change(`data-field="/payload/output/head" data-as="text">hello<`, `data-field="/payload/output/head" data-as="text">bye<`),
-		"what was compared":  change(`data-field="/checks/0/extracted/head" data-as="text">hello<`, `data-field="/checks/0/extracted/head" data-as="text">bye<`),
-		"an entry":           change(`\"outcome\":\"failed\"`, `\"outcome\":\"passed\"`),
-		"evidence":           change(`\"head\":\"hello\"`, `\"head\":\"jello\"`),
-		"an event left out":  change(`<li data-seq="2">`, `<li data-seq="3">`),
-		"an entry of nobody": change(`data-field="/mean_score"`, `data-entry="1" data-field="/attempt"`),
+		"a score":             change(`data-field="/score/score" data-as="number3">0.000<`, `data-field="/score/score" data-as="number3">1.000<`),
+		"an outcome":          change(`data-as="outcome">Failed<`, `data-as="outcome">Passed<`),
+		"a total":             change(`data-field="/mean_score" data-as="number3">`, `data-field="/mean_score" data-as="number3">1`),
+		"a transcript":        change(`data-field="/payload/output/head" data-as="text">hello<`, `data-field="/payload/output/head" data-as="text">bye<`),
+		"what was compared":   change(`data-field="/checks/0/extracted/head" data-as="text">hello<`, `data-field="/checks/0/extracted/head" data-as="text">bye<`),
+		"an entry":            change(`\"outcome\":\"failed\"`, `\"outcome\":\"passed\"`),
+		"evidence":            change(`\"head\":\"hello\"`, `\"head\":\"jello\"`),
+		"an event left out":   change(`<li data-seq="2">`, `<li data-seq="3">`),
+		"an entry of no case": change(`data-field="/mean_score"`, `data-entry="1" data-field="/attempt"`),
 	}
 }
 

@@ -161,7 +161,7 @@ func TestVerifyPageIsNeverGreenWithoutATypedKey(t *testing.T) {
 	if got := b.drop(caseProof)[0]; got.State != "unclear" {
 		t.Errorf("a proof without a key: %s: %.300s", got.State, got.Text)
 	}
-	// A key among the evidence is not a key that somebody gave.
+	// A key among the evidence is not a key that the reader gave.
 	for _, got := range b.drop(write(t, "key.txt", w.key+"\n"), report) {
 		if got.State == "good" {
 			t.Errorf("%s is green: %.300s", got.Name, got.Text)

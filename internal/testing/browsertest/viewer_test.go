@@ -274,7 +274,7 @@ func TestALyingScriptIsFoundOutByVerifyPage(t *testing.T) {
 	})
 	base, _, _ := strings.Cut(url, "/?")
 	b := visit(t, url, attemptPage)
-	b.waitFor(`document.getElementById("mark").dataset.state === "good"`) // nobody notices here
+	b.waitFor(`document.getElementById("mark").dataset.state === "good"`) // not noticed here
 
 	b = openVerify(t, w.key)
 	b.js(`document.getElementById("server").value = ` + quote(base))

@@ -14,7 +14,7 @@ import (
 	"tallystick/internal/cli"
 )
 
-// hostile are texts that an agent could say to whoever reads its transcript.
+// hostile are texts that an agent could say to the reader of its transcript.
 var hostile = []string{
 	`<script>window.pwned=1</script>`,
 	`</script><script>window.pwned=2</script>`,
@@ -100,7 +100,7 @@ func (w *world) write(files map[string]string) error {
 	return nil
 }
 
-// readKey asks for the ledger's key as somebody does who wants to check a page.
+// readKey asks for the ledger's key as a reader does who wants to check a page.
 func (w *world) readKey(attempt string) error {
 	out, err := w.tally(0, "--workspace", w.dir, "--json", "export", "--format", "receipt", attempt, "-o", filepath.Join(w.home, "attempt.proof"))
 	if err != nil {
@@ -143,7 +143,7 @@ func (w *world) do(t *testing.T, code int, args ...string) string {
 	return out
 }
 
-// registration is that of a class nobody signed for.
+// registration is that of an unsigned class.
 func registration(class string) string {
 	return strings.Replace(`version: 1
 class: CLASS

@@ -34,8 +34,8 @@ type Server struct {
 // BucketName is the bucket that a [Server] has.
 const BucketName = "tally"
 
-// Credentials are what the environment of a client must say. The server believes
-// anybody.
+// Credentials are what the environment of a client must say. The server accepts
+// every caller.
 var Credentials = map[string]string{"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test-secret"}
 
 // Start starts a server that ends with the test.

@@ -69,7 +69,7 @@ func TestDoubleWithOneWorkerEnds(t *testing.T) {
 }
 
 // TestEarlyStopIsTheSameOverAFleet: the same question gets the same answer after the
-// same cases, and what nobody has begun by then is not run.
+// same cases, and what no worker has begun by then is not run.
 func TestEarlyStopIsTheSameOverAFleet(t *testing.T) {
 	const cases = 60
 	y := newYard(t, 0)

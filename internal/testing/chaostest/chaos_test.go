@@ -190,8 +190,8 @@ func (x *chaos) resume() {
 	x.start("--max-cost", "100000", "--resume")
 }
 
-// settle lets the attempt end in peace, with a fresh coordinator that holds nothing
-// against anybody.
+// settle lets the attempt end in peace, with a fresh coordinator that holds
+// nothing against any worker.
 func (x *chaos) settle() {
 	if !x.coordinator.hasEnded() {
 		x.coordinator.signal(syscall.SIGINT)

@@ -47,8 +47,8 @@ func (y *yard) full(n int) *process {
 	return p
 }
 
-// TestFullDiskOfAWorker: a worker whose disk is full says so, and its cases go to
-// somebody else.
+// TestFullDiskOfAWorker: a worker whose disk is full says so, and its cases go
+// to another worker.
 func TestFullDiskOfAWorker(t *testing.T) {
 	y := newFullYard(t, 2)
 	c := y.coordinator()
@@ -70,9 +70,10 @@ func TestFullDiskOfAWorker(t *testing.T) {
 	y.run("ledger", "verify", "--strict")
 }
 
-// TestCaseThatNobodyBringsBackIsUnscored: after five executions that workers lost, the
-// case is recorded as unscored, the attempt ends, and the ledger verifies.
-func TestCaseThatNobodyBringsBackIsUnscored(t *testing.T) {
+// TestCaseThatNoWorkerBringsBackIsUnscored: after five executions that workers
+// lost, the case is recorded as unscored, the attempt ends, and the ledger
+// verifies.
+func TestCaseThatNoWorkerBringsBackIsUnscored(t *testing.T) {
 	y := newFullYard(t, 1)
 	c := y.coordinator()
 	y.full(1).wait(3) // after three

@@ -84,7 +84,7 @@ func TestStoppedWorkerComesTooLate(t *testing.T) {
 	first.signal(syscall.SIGSTOP)
 	y.untilLost()
 	first.signal(syscall.SIGCONT)
-	// It goes on with the case until its model call fails, and brings that.
+	// It continues the case until its model call fails, and brings that.
 	y.until("the late result", func() bool { return y.inLedger("fleet.result.late") })
 	y.open()
 	c.wait(0)

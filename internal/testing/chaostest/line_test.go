@@ -21,7 +21,7 @@ type line struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 	held    [2]bool // bytes that go this way wait, and so does the end of a connection
-	refused bool    // nobody can connect
+	refused bool    // no client can connect
 	over    bool
 	links   map[*link]bool
 }
@@ -30,7 +30,7 @@ type line struct {
 type link struct {
 	near, far net.Conn
 	closed    bool
-	forgotten bool // nothing gets through any more, and nobody is told
+	forgotten bool // nothing gets through any more, and neither end is told
 }
 
 func newLine(t *testing.T, to string) *line {
@@ -86,7 +86,7 @@ func (l *line) cut() {
 	})
 }
 
-// refuse is a cut after which nobody can connect.
+// refuse is a cut after which no client can connect.
 func (l *line) refuse() {
 	l.set(func() { l.refused = true })
 	l.cut()

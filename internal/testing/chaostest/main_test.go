@@ -31,7 +31,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	// Tests wait most of the time. Whoever knows better says -parallel.
+	// Tests wait most of the time. Set -parallel for another number.
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}

@@ -45,7 +45,7 @@ func TestPartitionedWorkerComesTooLate(t *testing.T) {
 }
 
 // TestAnswersThatWereLostAreAskedForAgain: the connection of a worker is cut while a
-// model answers, so that nobody hears the answer. The worker asks again when it is
+// model answers, so that the answer is lost. The worker asks again when it is
 // back, is given the same answer, and the call is paid once.
 func TestAnswersThatWereLostAreAskedForAgain(t *testing.T) {
 	y := newYard(t, 1)
@@ -68,9 +68,9 @@ func TestAnswersThatWereLostAreAskedForAgain(t *testing.T) {
 	}
 }
 
-// TestConnectionThatLeadsNowhereIsGivenUp: nothing gets through on a connection any more,
-// and nobody closes it. The worker makes another one, and goes on or drives the case
-// again.
+// TestConnectionThatLeadsNowhereIsGivenUp: nothing gets through on a connection
+// any more, and neither end closes it. The worker makes another one, and
+// continues the case or drives it again.
 func TestConnectionThatLeadsNowhereIsGivenUp(t *testing.T) {
 	y := newYard(t, 1)
 	y.shut()
@@ -86,8 +86,9 @@ func TestConnectionThatLeadsNowhereIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestLostQueueIsMadeAgain: a NATS server of one's own, which alone has the queue, is
-// started again with an empty disk. The coordinator knows which cases nobody has.
+// TestLostQueueIsMadeAgain: a NATS server of one's own, which alone has the
+// queue, is started again with an empty disk. The coordinator knows which cases
+// no worker has.
 func TestLostQueueIsMadeAgain(t *testing.T) {
 	y := newYard(t, 3)
 	y.shut()

@@ -67,7 +67,7 @@ func (p *provider) counted() int { p.mu.Lock(); defer p.mu.Unlock(); return p.to
 func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // whoever asked is gone
+		return // the client is gone
 	}
 	select {
 	case <-p.count(body):

@@ -128,7 +128,7 @@ func (y *yard) copyTemplate() {
 	dir := y.TempDir()
 	y.dir, y.state = filepath.Join(dir, "ws"), filepath.Join(dir, "state")
 	y.must(os.CopyFS(dir, os.DirFS(from)))
-	// Keys must be nobody else's, and a copy has other modes.
+	// Only their owner may read keys, and a copy has other modes.
 	y.must(filepath.WalkDir(y.dir, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() && filepath.Base(filepath.Dir(path)) == "keys" {
 			err = os.Chmod(path, 0o600)

@@ -77,7 +77,7 @@ func New(t testing.TB) *Book {
 	return b
 }
 
-// Reopen opens the ledger again after somebody closed it.
+// Reopen opens the ledger again after it was closed.
 func (b *Book) Reopen() {
 	b.Helper()
 	var err error

@@ -7,9 +7,10 @@
 //
 //	func TestRows(t *testing.T) { db := pgtest.Database(t); … }
 //
-// The server starts when the first test asks for a database. On a machine without
-// PostgreSQL those tests skip and say so. It trusts whoever reaches its socket, and
-// unless told otherwise it does not sync: it is not for data that anybody wants back.
+// The server starts when the first test asks for a database. On a machine
+// without PostgreSQL those tests skip and say so. It trusts every process that
+// reaches its socket, and unless told otherwise it does not sync: it is not for
+// data that must be kept.
 package pgtest
 
 import (
@@ -257,7 +258,7 @@ func Running(t testing.TB) *Server {
 	shared.Lock()
 	defer shared.Unlock()
 	if !shared.managed {
-		t.Fatal("pgtest: this package has no TestMain with pgtest.Main, so nobody would stop the server")
+		t.Fatal("pgtest: this package has no TestMain with pgtest.Main, so nothing would stop the server")
 	}
 	if !shared.tried {
 		shared.tried = true

@@ -11,7 +11,7 @@ import (
 )
 
 // ownUser says as whom the server runs. PostgreSQL refuses to run as root, so root
-// gives the folder to somebody else: postgres, or nobody. Both must be in the
+// gives the folder to another user: postgres, or nobody. Both must be in the
 // user database, because initdb looks its own name up.
 func ownUser(dir string) (*syscall.SysProcAttr, error) {
 	attributes := &syscall.SysProcAttr{}

@@ -1,6 +1,6 @@
 // Package repofix writes the bench of the acceptance test: small repositories,
-// each with a bug, a test that fails because of it, and an issue that somebody
-// might have written.
+// each with a bug, a test that fails because of it, and an issue such as a user
+// might write.
 //
 // Everything is made from a number, so the same tasks come out everywhere and
 // nothing has to be kept. The bugs are of ten kinds that shell scripts really

@@ -30,7 +30,7 @@ const lease = 3 * time.Second
 
 func TestMain(m *testing.M) {
 	for name, value := range buckettest.Credentials {
-		if os.Getenv(name) == "" { // the server in this process believes anybody
+		if os.Getenv(name) == "" { // the server in this process accepts every caller
 			os.Setenv(name, value)
 		}
 	}
@@ -134,7 +134,7 @@ func copyClone(from, to string) error {
 // store break TEXT has no request answered whose name holds the text, store mend all
 // ends that. store last PREFIX prints nothing and sets $OBJECT to the last object; store rm
 // NAME removes one, store flip NAME changes its last byte, store cp NAME COPY copies
-// it. They are what somebody with the store's credentials can do.
+// it. They are what a holder of the store's credentials can do.
 func cmdStore(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: store last|rm|flip|cp NAME")
@@ -230,7 +230,8 @@ func twoDesks(t *testing.T) (a, b *desk) {
 	return a, b
 }
 
-// A feeder appends notes to a ledger one by one, as somebody who keeps it open.
+// A feeder appends notes to a ledger one by one, as a process that keeps it
+// open.
 type feeder struct {
 	*desk
 	cmd    *exec.Cmd

@@ -11,14 +11,15 @@ import (
 	"testing/fstest"
 )
 
-// apiWords are parts of names that only somebody who speaks a model API needs.
+// apiWords are parts of names that only a package that speaks a model API
+// needs.
 var apiWords = []string{"openai.", "anthropic.", "OPENAI_", "ANTHROPIC_", "chat/completions", "/v1/messages", "/v1/responses", "tool_use", "function_call", "anthropic-version", "gemini.", "GEMINI_", ":generateContent", "functionCall", "x-goog-api-key"}
 
 // mayNameAPIs are files outside of internal/run/wire that hold such a word for
 // another reason.
 var mayNameAPIs = map[string]string{
-	"internal/cli/init.go":                "a target for somebody to edit",
-	"internal/app/ceremony/init.go":       "a target for somebody to edit",
+	"internal/cli/init.go":                "a target for the operator to edit",
+	"internal/app/ceremony/init.go":       "a target for the operator to edit",
 	"internal/testing/repofix/repofix.go": "the target of a bench",
 }
 

@@ -10,9 +10,9 @@ import (
 )
 
 // mayDisplay are the files that show something and decide nothing: they may ask
-// dossier's cache. Whoever decides or vouches (gate, promote, verify, attest, a
-// submission) derives everything anew from bytes whose digests were checked,
-// because whoever can write to the cache can forge it.
+// dossier's cache. Code that decides or vouches (gate, promote, verify, attest,
+// a submission) derives everything anew from bytes whose digests were checked,
+// because a process that can write to the cache can forge it.
 var mayDisplay = []string{"internal/cli/scorecard.go", "internal/serve/viewer/viewer.go"}
 
 // mayShow are the files that name what a display gives, and hand it to people.
@@ -39,7 +39,7 @@ func checkDisplay(t *testing.T, tree fs.FS) []string {
 			case of != nil && (of.Name == "dossier" && (name == "Display" || name == "Shown") || of.Name == "gate" && name == "Preview") && !slices.Contains(mayShow, f.path):
 				complain(sel, "names what is for display: what decides or vouches takes a dossier.Whole")
 			case name == "WholeForTest":
-				complain(sel, "takes evidence for read that nobody read: only tests may")
+				complain(sel, "takes unread evidence for read: only tests may")
 			}
 			return true
 		})
@@ -60,7 +60,7 @@ func TestDisplayCheckFindsEachFault(t *testing.T) {
 		{"a decision on what is shown", "internal/read/promote/x.go", `func f(d *dossier.Shown) {}`, "x.go:2: names what is for display"},
 		{"a decision by the display", "internal/read/recount/x.go", `func f(d *dossier.Display) {}`, "names what is for display"},
 		{"a preview for a decision", "internal/cli/gate.go", `func f() { gate.Preview(v, s) }`, "names what is for display"},
-		{"evidence that nobody read", "internal/cli/gate.go", `func f() { dossier.WholeForTest(d, nil) }`, "only tests may"},
+		{"evidence that was not read", "internal/cli/gate.go", `func f() { dossier.WholeForTest(d, nil) }`, "only tests may"},
 		{"a test", "internal/cli/gate_test.go", `func f() { dossier.WholeForTest(d, nil) }`, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

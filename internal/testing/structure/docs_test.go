@@ -28,9 +28,9 @@ const (
 	fleetScripts = "cmd/tally-fleet/testdata/script"
 )
 
-// checkDocs looks for tests and scripts that pages name and nobody has, for links
-// that lead nowhere, and for packages that are said to be missing and are there.
-// A threat model whose tests are gone is a wish.
+// checkDocs looks for tests and scripts that pages name and that do not exist,
+// for links that lead nowhere, and for packages that are said to be missing and
+// are there. A threat model whose tests are gone is a wish.
 func checkDocs(t *testing.T, tree fs.FS) []string {
 	have := map[string]bool{}
 	var pages []string
@@ -106,7 +106,7 @@ func TestDocsCheckFindsEachFault(t *testing.T) {
 		{"a name that only begins like one", "FuzzReal", "docs/a.md:1: names the test FuzzReal"},
 		{"several tests", "TestRe*, TestRe…", ""},
 		{"several tests that are gone", "TestGo*", "docs/a.md:1: names the test TestGo*"},
-		{"words that are no names", "Tests, Testing, Fuzzy", ""},
+		{"words that are not names", "Tests, Testing, Fuzzy", ""},
 		{"scripts that exist", "script `real_one`, scripts `real_*`", ""},
 		{"a script that is gone", "script `gone`", "docs/a.md:1: names the script gone"},
 		{"a package that is missing", "package `gone` does not exist yet", ""},

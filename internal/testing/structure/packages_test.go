@@ -123,7 +123,7 @@ func TestArchitectureCheckFindsEachFault(t *testing.T) {
 }
 
 // checkNames refuses names that name nothing. Such a package is where things go
-// that nobody thought about, and everybody comes to import it.
+// without a thought, and every package comes to import it.
 func checkNames(t *testing.T, tree fs.FS) []string {
 	empty := []string{"util", "utils", "common", "helper", "helpers", "misc"}
 	var problems []string

@@ -72,7 +72,7 @@ func TestReadmeMarksTheCommandsThatAreRun(t *testing.T) {
 }
 
 // TestReadmeCommandsWork runs them, in order, in a copy of the tree with a home
-// folder of its own, as somebody would who has just cloned the repository.
+// folder of its own, as a newcomer would who has just cloned the repository.
 func TestReadmeCommandsWork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the whole program")
@@ -131,7 +131,7 @@ func cloneTree(t *testing.T, tree fs.FS) string {
 	return dir
 }
 
-// newcomer is the environment of somebody with an empty home folder. The Go
+// newcomer is the environment of a user with an empty home folder. The Go
 // caches stay where they are: a newcomer would download, a test must not.
 func newcomer(t *testing.T) []string {
 	t.Helper()

@@ -12,7 +12,7 @@ import (
 
 // TestEveryRefusalIsMadeAndTested keeps the table of refusals honest: a name
 // that no code gives is a promise without a control, and a name that no test
-// expects is a control that nobody has seen work.
+// expects is a control that was never seen to work.
 func TestEveryRefusalIsMadeAndTested(t *testing.T) {
 	made, tested := map[string]bool{}, map[string]bool{}
 	inCode := regexp.MustCompile(`refusal\.([A-Z]\w+)`)

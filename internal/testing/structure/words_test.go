@@ -6,13 +6,14 @@ import (
 	"go/token"
 	"io/fs"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
 )
 
-// A wording is a way to write that has to be read twice, above all by somebody
+// A wording is a way to write that has to be read twice, above all by a reader
 // whose first language is not English.
 type wording struct {
 	bad     *regexp.Regexp
@@ -49,7 +50,24 @@ var recorded = []string{
 	"it replayed %s, planned was no cassette",
 	"%d replies were no verdict, the last because %v",                                          // why a case is unscored
 	"only some cases of the class were selected: a rate over a choice is no rate of the split", // in a submission
+	"A tool from outside whose own description nobody has read.",                               // what a model was told
+	"its description or schema has characters that nobody can see",                             // events and details of checks
+	"two names differ only in characters that nobody sees: %.80q",
+	"%s was in it, and %d such in all, and nobody can read that safely",
+	"there may be tool calls that nobody saw: ", "there may be tool calls that nobody saw: %s",
+	"the agent runs elsewhere, behind a URL: nobody here sees its program",
+	"the agent keeps this in its own process and tells nobody",
+	"it is somebody else's log: no policy of ours was asked", "it is somebody else's log: the files are not at hand",
+	"it is somebody else's log, which tells what its writer chose to",
+	"root:x:0:0:agent:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n", // the user of that name
 }
+
+// roleless are words that leave the reader to guess who is meant: the operator,
+// a signer, another process. Sealed texts keep theirs: see recorded.
+var roleless = find(`(?i)\b(?:somebody|someone|anybody|anyone|nobody|whoever)\b`)
+
+// nameRoles are the folders whose texts name the role.
+var nameRoles = []string{"internal/record/", "internal/run/"}
 
 func find(pattern string) *regexp.Regexp { return regexp.MustCompile(pattern) }
 
@@ -87,6 +105,9 @@ func checkWords(t *testing.T, tree fs.FS) []string {
 				return true
 			}
 			_, found := badWords(text)
+			if word := roleless.FindString(text); word != "" && slices.ContainsFunc(nameRoles, func(dir string) bool { return strings.HasPrefix(f.path, dir) }) {
+				found = append(found, fmt.Sprintf("%q names no role, write who is meant: operator, runner, signer, reader, process", word))
+			}
 			for _, p := range found {
 				problems = append(problems, fmt.Sprintf("%s:%d: %s", f.path, f.line(lit), p))
 			}
@@ -158,5 +179,22 @@ func TestWordsCheckFindsEachPattern(t *testing.T) {
 			requireProblem(t, checkWords, fstest.MapFS{"docs/a.md": {Data: []byte(tt.text)}}, tt.want)
 			requireProblem(t, checkWords, fstest.MapFS{"internal/a/a_test.go": {Data: []byte(code)}, "CHANGELOG.md": {Data: []byte(tt.text)}}, "")
 		})
+	}
+}
+
+func TestWordsCheckFindsTextsWithoutARole(t *testing.T) {
+	for text, want := range map[string]string{
+		"somebody else's key":  `"somebody" names no role`,
+		"Whoever signed it":    `"Whoever" names no role`,
+		"so nobody may":        `"nobody" names no role`,
+		"nobody-is-addressed":  `"nobody" names no role`,
+		"the operator may not": "",
+		"the body has no body": "",
+	} {
+		code := []byte(fmt.Sprintf("package a\n\n// nobody\nvar a = f(%q)\n", text))
+		for _, dir := range []string{"internal/record/", "internal/run/"} {
+			requireProblem(t, checkWords, fstest.MapFS{dir + "a/a.go": {Data: code}}, want)
+			requireProblem(t, checkWords, fstest.MapFS{dir + "a/a_test.go": {Data: code}}, "")
+		}
 	}
 }

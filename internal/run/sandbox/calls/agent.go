@@ -13,9 +13,9 @@ import (
 type judgement int
 
 const (
-	own      judgement = iota // there, or nobody's
+	own      judgement = iota // there, or without an owner
 	lookedUp                  // hidden, and where programs look by themselves
-	hidden                    // hidden, and nobody looks there unasked
+	hidden                    // hidden, and no program looks there unasked
 )
 
 // agentRules say what of an agent's doings is an attempt to get out.

@@ -89,7 +89,7 @@ func agentFilter(watch bool) (Filter, error) {
 	p.call(unix.SYS_CLONE3, answer(noCall))
 	p.call(unix.SYS_IOCTL, func(p *Filter) {
 		p.load(offArg1)
-		for _, request := range []uint32{unix.TIOCSTI, unix.TIOCLINUX} { // typing at somebody's terminal
+		for _, request := range []uint32{unix.TIOCSTI, unix.TIOCLINUX} { // typing at the user's terminal
 			p.when(unix.BPF_JEQ, request, answer(retDeny))
 		}
 		p.ret(retAllow)

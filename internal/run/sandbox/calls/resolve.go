@@ -12,9 +12,9 @@ const maxLinks = 40
 
 // Resolve says which file a program means by a name, however it is spelled:
 // relative to base, through "..", links, and the folders in which /proc shows a
-// process's root. Readlink gives the target of a link, "" for what is none, of
-// a path without links in its folders. What is not there is named as it would
-// be if it were.
+// process's root. Readlink gives the target of a link, "" for what is not a
+// link, of a path without links in its folders. What is not there is named as
+// it would be if it were.
 //
 // It follows the file system as it is now. A program that changes a link while
 // it opens it can still be misread; nothing is ever allowed because of it.

@@ -61,8 +61,8 @@ type Supervisor struct {
 	tableFlags uint64
 }
 
-// Listen answers questions about the process pid, and those below it, until
-// nobody is left under the filter. It closes the listener.
+// Listen answers questions about the process pid, and those below it, until no
+// process is left under the filter. It closes the listener.
 func (s *Supervisor) Listen(listener, pid int) {
 	defer unix.Close(listener)
 	ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)

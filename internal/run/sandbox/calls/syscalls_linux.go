@@ -132,8 +132,9 @@ func named(name string) namingCall { return namingCall{name, []FileArg{{-1, 0}}}
 // namedAt is a call with one name, relative to a descriptor.
 func namedAt(name string) namingCall { return namingCall{name, []FileArg{{0, 1}}} }
 
-// namingCalls are all calls that name a file besides the opens: whoever asks whether
-// a key is there, or what is beside it, has reached for it as well.
+// namingCalls are all calls that name a file besides the opens: a program that
+// asks whether a key is there, or what is beside it, has reached for it as
+// well.
 var namingCalls = map[int]namingCall{
 	statAtCall: namedAt("stat"), unix.SYS_STATX: namedAt("statx"), unix.SYS_FACCESSAT: namedAt("access"), unix.SYS_FACCESSAT2: namedAt("access"),
 	unix.SYS_READLINKAT: namedAt("readlink"), unix.SYS_UNLINKAT: namedAt("unlink"), unix.SYS_MKDIRAT: namedAt("mkdir"), unix.SYS_MKNODAT: namedAt("mknod"),

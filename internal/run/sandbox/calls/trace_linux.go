@@ -100,7 +100,7 @@ func ListenTrace(socket, seen string, uid, gid int, log *Log, shared bool) (t *T
 // Finish ends the listening. It is called after the sandbox's end, when
 // everything that was sent has been received or is waiting in the socket.
 func (t *Trace) Finish() {
-	unix.Shutdown(t.listener, unix.SHUT_RDWR) // wakes an accept that nobody answered
+	unix.Shutdown(t.listener, unix.SHUT_RDWR) // wakes an accept that got no connection
 	<-t.done
 	unix.Close(t.listener)
 	if t.dropped > 0 {
@@ -143,7 +143,7 @@ func (t *Trace) serve() {
 }
 
 // traceNap lets calls gather. Waking up for each one would take the processor
-// from whoever makes them; the socket holds a few hundred.
+// from the program that makes them; the socket holds a few hundred.
 const traceNap = 500 * time.Microsecond
 
 // take reads and judges what waits, and reports whether more may come.

@@ -68,7 +68,7 @@ func (v view) has(full string) bool {
 // another link in the way at any time.
 func (v view) readlink(root int, link string) string {
 	for _, own := range []string{"/proc/self/", "/proc/thread-self/"} {
-		// To whoever looks from outside these are somebody else.
+		// Seen from outside, these are another process.
 		if rest, ok := strings.CutPrefix(link, own); ok {
 			target, _ := os.Readlink(v.proc(path.Clean(rest)))
 			return target

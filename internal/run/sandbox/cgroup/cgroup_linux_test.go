@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The note is a file that anybody with the folder can edit.
+// The note is a file that every user of the folder can edit.
 func TestSweepRemovesNothingThatHasNotOurName(t *testing.T) {
 	top := t.TempDir()
 	foreign := filepath.Join(top, "cgroup", "user.slice")   // not our name

@@ -66,8 +66,8 @@ func (b *Build) build() error {
 }
 
 func (b *Build) mountRoot() error {
-	// Recursively, because the kernel lets nobody look under a mount by
-	// leaving it away.
+	// Recursively, because the kernel lets no process look under a mount by
+	// leaving it out.
 	if err := unix.Mount(b.Mounts[0].From, b.Root, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("binding the root: %w", err)
 	}
@@ -306,7 +306,7 @@ func installFilter(policy calls.Policy) error {
 	}
 	handOver <- listener
 	if err := <-sent; err != nil {
-		os.Exit(1) // nobody can be told
+		os.Exit(1) // no process can be told
 	}
 	unix.Close(listener)
 	return nil

@@ -58,10 +58,10 @@ func TestTheOtherSideIsGone(t *testing.T) {
 	ours, theirs := sockets(t)
 	unix.Shutdown(theirs, unix.SHUT_RDWR)
 	if _, _, _, err := Receive(ours); err == nil {
-		t.Error("a message came from nobody")
+		t.Error("a message came from a closed socket")
 	}
 	if _, _, err := ReceiveMany(ours, make([]byte, 16), 1); err == nil {
-		t.Error("a message came from nobody")
+		t.Error("a message came from a closed socket")
 	}
 }
 

@@ -35,7 +35,7 @@ func makeMemory(at string, size int64, inodes int, mode string) error {
 	return nil
 }
 
-// makeEmpty covers a folder with an empty one that nobody can write to.
+// makeEmpty covers a folder with an empty one that no process can write to.
 func makeEmpty(at string) error {
 	if err := unix.Mount("tmpfs", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_RDONLY, "size=4096,mode=555"); err != nil {
 		return fmt.Errorf("covering %s: %w", at, err)
@@ -128,8 +128,9 @@ func openDevices() (list []device, err error) {
 	return list, nil
 }
 
-// make makes the device anew, whose times are then its own. A user namespace may
-// not; there the host's is shown, on a mount on which nobody can change them.
+// make makes the device anew, whose times are then its own. A user namespace
+// may not; there the host's is shown, on a mount on which no process can change
+// them.
 func (d device) make(at string) error {
 	err := unix.Mknod(at, unix.S_IFCHR|0o666, int(d.number))
 	if err == nil {

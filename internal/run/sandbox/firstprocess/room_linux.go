@@ -68,7 +68,7 @@ func (r *Room) furnish() error {
 		{"/dev", func(at string) error { return makeDev(at, r.TmpSize) }},
 		{calls.WorkDir, makeEmpty}, // until there is a case
 		// Covered, not unmounted: gVisor's file server of the root shows what is
-		// mounted below it all the same. Nobody in the room may uncover it.
+		// mounted below it all the same. No process in the room may uncover it.
 		{CasesDir, makeEmpty},
 		{"/proc", makeProc},
 	} {
@@ -86,8 +86,8 @@ func (r *Room) furnish() error {
 	return nil
 }
 
-// sealDev lets nobody make files in /dev. gVisor has no such call; there they are
-// the room's own all the same.
+// sealDev lets no process make files in /dev. gVisor has no such call; there
+// they are the room's own all the same.
 func (r *Room) sealDev() error {
 	if r.Policy == nil {
 		return nil
@@ -123,11 +123,11 @@ func introduce() error {
 }
 
 // hold is the first process of a case's room. It carries connections to the
-// gateway, reaps, and ends with the harness; the agent's process is no child of
-// its, but joins, and waits for the task as this process does.
+// gateway, reaps, and ends with the harness; the agent's process is not a child
+// of its, but joins, and waits for the task as this process does.
 //
-// Until then it has the capabilities to show the case's folder. Nobody else in
-// the room has any, so nobody can take them from it.
+// Until then it has the capabilities to show the case's folder. No other
+// process in the room has any, so none can take them from it.
 func hold(p Plan) (status int, err error) {
 	taskR, taskW, err := p.Room.invite()
 	if err != nil {
@@ -168,7 +168,8 @@ func hold(p Plan) (status int, err error) {
 	}()
 	go measure(p.Room.TmpSize)
 	for {
-		// Its own children are none; those of others that lost their parent.
+		// It has no children of its own, only those of others that lost their
+		// parent.
 		if _, err := syscall.Wait4(-1, nil, 0, nil); errors.Is(err, syscall.ECHILD) {
 			unix.Pause()
 		}
@@ -272,7 +273,7 @@ func dropInRoom() error {
 const measureEvery = 50 * time.Millisecond
 
 // measure tells the harness how much memory and how many tasks the room has:
-// from outside nobody can tell the rooms of one sandbox apart.
+// from outside the rooms of one sandbox cannot be told apart.
 func measure(limit int64) {
 	for {
 		time.Sleep(measureEvery)

@@ -1,12 +1,12 @@
 // Package identity knows whether a file or a folder of this machine is still
 // what it was when it was hashed, without reading it again.
 //
-// Whoever shows files to a program takes a [Tree] of them, hashes them, shows
-// them, and asks [Tree.Changed] afterwards: what was hashed was shown if nothing
-// has changed. An edit that was taken back shows all the same, however it was
-// made: in place, through another hard link, by renaming, with the old times put
-// back. The kernel sets the change time of a file itself, and no call sets it
-// back.
+// A caller that shows files to a program takes a [Tree] of them, hashes them,
+// shows them, and asks [Tree.Changed] afterwards: what was hashed was shown if
+// nothing has changed. An edit that was taken back shows all the same, however
+// it was made: in place, through another hard link, by renaming, with the old
+// times put back. The kernel sets the change time of a file itself, and no call
+// sets it back.
 //
 // It does not show: what is written to the device below the file system, and
 // a clock of the machine that was set to the very nanosecond. A file that a

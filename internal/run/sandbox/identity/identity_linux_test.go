@@ -50,13 +50,13 @@ func takeTree(t *testing.T, dir string) *Tree {
 		t.Fatal(err)
 	}
 	if changed := got.Changed(); changed != "" {
-		t.Fatalf("a tree that nobody touched: %s", changed)
+		t.Fatalf("an untouched tree: %s", changed)
 	}
 	return got
 }
 
-// putBack writes a text, and then the old one with the old times: whoever looks
-// afterwards finds the same name, size, content and times.
+// putBack writes a text, and then the old one with the old times: a later look
+// finds the same name, size, content and times.
 func putBack(t *testing.T, name, text string) {
 	t.Helper()
 	old, err := os.ReadFile(name)
@@ -165,7 +165,7 @@ func TestAFileThatIsOpenForWritingIsToldOf(t *testing.T) {
 		return OpenForWriting(f)
 	}
 	if open() {
-		t.Error("nobody writes to it")
+		t.Error("no process writes to it")
 	}
 	w, err := os.OpenFile(name, os.O_RDWR, 0)
 	must(t, err)
@@ -179,7 +179,7 @@ func TestAFileThatIsOpenForWritingIsToldOf(t *testing.T) {
 	}
 	must(t, unix.Munmap(m))
 	if open() {
-		t.Error("nobody writes to it any more")
+		t.Error("no process writes to it any more")
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // Of reads what there is of an identity here: no sandbox runs on this system, so
-// nothing is shown to anybody.
+// nothing is shown to a program.
 func Of(name string) (ID, error) {
 	info, err := os.Lstat(name)
 	if err != nil {
@@ -31,7 +31,7 @@ func firstChanged(entries []entry) string {
 	return ""
 }
 
-// OpenForWriting says false: nobody here can tell.
+// OpenForWriting says false: it cannot be told here.
 func OpenForWriting(*os.File) bool { return false }
 
 func mountLines() ([]mountLine, error) { return nil, nil }

@@ -2,8 +2,8 @@
 // for rubrics with a Python in it, named by the digest of all its files.
 //
 // [BuildCPython] compiles the pinned one from source, [ImportOCI] unpacks one
-// that somebody else built, and [SnapshotHost] copies this machine's Python,
-// which is not pinned. [Find] and [List] read the cache. Whoever runs
+// that was built elsewhere, and [SnapshotHost] copies this machine's Python,
+// which is not pinned. [Find] and [List] read the cache. A caller that runs
 // something in an image calls [Image.Verify] first: what is on disk now is
 // compared with the digest.
 package image
@@ -329,7 +329,8 @@ func (d *draft) finish(about About) (*Image, error) {
 	}
 	digest, err := d.digest(about)
 	if err == nil && about.Kind == Built && !IsBuilt(digest) {
-		// Another compiler, or another C library. Nobody else can compare it.
+		// Another compiler, or another C library. Other machines cannot compare
+		// it.
 		about.Kind, about.Pinned = Compiled, false
 		digest, err = d.digest(about)
 	}

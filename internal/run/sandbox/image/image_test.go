@@ -22,7 +22,7 @@ import (
 	"tallystick/internal/record/refusal"
 )
 
-// smallImage makes an image of a few files that nobody runs.
+// smallImage makes an image of a few files that are never run.
 func smallImage(t *testing.T) *Image { return smallImageOf(t, About{Kind: Host}) }
 
 func smallImageOf(t *testing.T, about About) *Image {
@@ -140,7 +140,7 @@ func TestImageVerifyRefusesEveryChange(t *testing.T) {
 			}
 			// From now on only identities are compared, and a change must show there.
 			if changed := i.tree.Changed(); changed != "" {
-				t.Fatal("an image that nobody touched is not taken to be the same: ", changed)
+				t.Fatal("an untouched image is not taken to be the same: ", changed)
 			}
 			if err := c.change(t, i); err != nil {
 				t.Fatal(err)
@@ -341,7 +341,7 @@ func TestDocumentedImageDigest(t *testing.T) {
 }
 
 // relabel edits image.json and gives the folder the name that its files now have,
-// as somebody does who wants the image to verify.
+// as a forger does who wants the image to verify.
 func relabel(t *testing.T, i *Image, edit func(map[string]any)) string {
 	t.Helper()
 	p := filepath.Join(i.Dir, "image.json")
@@ -456,8 +456,8 @@ func TestAnImageThatWasSwappedAndPutBackShows(t *testing.T) {
 	}
 }
 
-// TestTheRecipeIsTheOneThatTheDigestsAreOf: whoever changes the recipe builds the image
-// with each compiler, and writes down what it gives.
+// TestTheRecipeIsTheOneThatTheDigestsAreOf: a developer who changes the recipe
+// builds the image with each compiler, and writes down what it gives.
 func TestTheRecipeIsTheOneThatTheDigestsAreOf(t *testing.T) {
 	const want = "fbb49d1a410f8a72f81570fcd5e21e0896f7b0115ab2ff308b74c7937c692e26"
 	if got := recipeDigest(); got != want {

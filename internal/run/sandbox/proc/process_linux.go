@@ -69,7 +69,7 @@ func Descendants(pid int) []int {
 	return all
 }
 
-// Gone reports whether a process has ended; a zombie that nobody reaped yet
+// Gone reports whether a process has ended; a zombie that was not reaped yet
 // has.
 func Gone(pid int) bool {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")

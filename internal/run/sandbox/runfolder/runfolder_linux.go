@@ -87,7 +87,7 @@ type Base struct {
 const maxBaseBytes = 80
 
 // Open makes the folder if needed. It must belong to us alone: below a shared
-// temporary folder anybody could have made it first.
+// temporary folder another user could have made it first.
 func Open(tempDir string) (*Base, error) {
 	dir := tempDir
 	if dir == "" {
@@ -244,7 +244,7 @@ func isRunName(name, prefix string) bool {
 	return ok && err == nil && len(raw) == runIDBytes
 }
 
-// sweepFolder removes a run folder that nobody owns.
+// sweepFolder removes a run folder without an owner.
 func sweepFolder(dir string) {
 	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR, 0)
 	if err != nil {

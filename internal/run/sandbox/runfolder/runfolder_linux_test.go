@@ -87,13 +87,13 @@ func TestSweepSparesFoldersThatAreBeingMade(t *testing.T) {
 	wg.Wait()
 }
 
-func TestRunFolderOfSomebodyElseIsRefused(t *testing.T) {
+func TestRunFolderOfAnotherUserIsRefused(t *testing.T) {
 	dir := runsFolder(t)
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "not a folder of ours alone") {
-		t.Errorf("a folder that anybody can write to: %v", err)
+		t.Errorf("a folder that every user can write to: %v", err)
 	}
 	target := runsFolder(t)
 	link := filepath.Join(target, "link")

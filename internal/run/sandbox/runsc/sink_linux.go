@@ -149,7 +149,7 @@ func (s *sink) RawSyscall(ctx context.Context, fields seccheck.FieldSet, m *pb.S
 }
 
 // named tells of a file that a call names, if it is hidden and not inside. All others
-// are most of what a program does, and nobody's business.
+// are most of what a program does, and are not told.
 func (s *sink) named(t *kernel.Task, fields seccheck.FieldSet, m *pb.Syscall, f calls.FileArg) error {
 	args := [...]uint64{m.Arg1, m.Arg2, m.Arg3, m.Arg4, m.Arg5, m.Arg6}
 	name, err := t.CopyInString(hostarch.Addr(args[f.Name]), unix.PathMax)

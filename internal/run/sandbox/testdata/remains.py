@@ -151,7 +151,7 @@ def port_there(family, at): socket.socket(family).connect((at, PORT)); return Tr
 def udp_there():
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(("127.0.0.1", PORT)); s.send(b"x"); s.settimeout(0.2)
     try: s.recv(1)
-    except socket.timeout: return True  # somebody took it
+    except socket.timeout: return True  # a socket took it
     except OSError: return False
 def shared_memory(): return call("shmget", KEY, 4096, 0o1666)
 def semaphore(): return call("semctl", call("semget", KEY, 1, 0o1666), 0, 16, 7)
