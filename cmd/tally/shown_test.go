@@ -66,29 +66,7 @@ func TestWhatChangesWhileACaseRunsIsFound(t *testing.T) {
 	w.write("bench/agents/dataset.jsonl", strings.Join(lines, "\n")+"\n")
 	w.write("targets/shown.yaml", shTarget(waits)+"  mounts: [{host: "+data+", inside: /data}]\n")
 
-	temp := shortTemp(t)
-	w.env = []string{"TMPDIR=" + temp}
-	stop := make(chan struct{})
-	defer close(stop)
-	go func() {
-		done := map[string]bool{}
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(20 * time.Millisecond):
-			}
-			folders, _ := filepath.Glob(filepath.Join(temp, "tally-work-*", "work"))
-			for _, folder := range folders {
-				id, err := os.ReadFile(filepath.Join(folder, "case"))
-				if attack := attacks[string(id)]; err == nil && attack != nil && !done[folder] {
-					done[folder] = true
-					attack()
-					must(os.WriteFile(filepath.Join(folder, "go"), nil, 0o644))
-				}
-			}
-		}
-	}()
+	w.meddle("tally-work-*", attacks)
 	records, _ := w.run("agents", "--target", "shown", "--jobs", "1")
 	for id := range attacks {
 		c := records[id]
@@ -106,6 +84,91 @@ func TestWhatChangesWhileACaseRunsIsFound(t *testing.T) {
 	plan := w.plan(t)
 	if len(plan.Mounts) != 1 || plan.Mounts[0].Digest == nil || plan.Mounts[0].Held != evidence.HeldCompared || plan.AgentRoot == nil || plan.AgentRoot.Kind != evidence.HostRoot || plan.AgentRoot.Digest == nil {
 		t.Errorf("the plan says %+v %+v", plan.Mounts, plan.AgentRoot)
+	}
+}
+
+// meddle does something to the machine during each case whose name is in attacks, when a
+// program has written that name into a file "case" of a folder, and lets it go on.
+func (w *agentWorkspace) meddle(folders string, attacks map[string]func()) {
+	temp := shortTemp(w.t)
+	w.env = []string{"TMPDIR=" + temp}
+	stop := make(chan struct{})
+	w.t.Cleanup(func() { close(stop) })
+	go func() {
+		done := map[string]bool{}
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+			found, _ := filepath.Glob(filepath.Join(temp, folders, "work"))
+			for _, folder := range found {
+				id, err := os.ReadFile(filepath.Join(folder, "case"))
+				if attack := attacks[string(id)]; err == nil && attack != nil && !done[folder] {
+					done[folder] = true
+					attack()
+					if err := os.WriteFile(filepath.Join(folder, "go"), nil, 0o644); err != nil {
+						w.t.Error(err)
+					}
+				}
+			}
+		}
+	}()
+}
+
+// TestWhatChangesWhileATestRunsIsFound: the same of what the tests of cases are shown,
+// after the agent has ended.
+func TestWhatChangesWhileATestRunsIsFound(t *testing.T) {
+	t.Parallel()
+	w := newAgentWorkspace(t)
+	data := filepath.Join(t.TempDir(), "data")
+	writeAll(t, map[string]string{filepath.Join(data, "answer"): "right\n", filepath.Join(data, "lib/more"): "more\n"})
+	edit := func(name string, texts ...string) func() {
+		return func() {
+			for _, text := range texts {
+				writeAll(t, map[string]string{filepath.Join(data, name): text})
+			}
+		}
+	}
+	attacks := map[string]func(){
+		"untouched": func() {},
+		"edited":    edit("answer", "wrong\n", "right\n"),
+		"deep":      edit("lib/more", "wrong\n", "more\n"),
+		"swapped": func() {
+			for _, err := range []error{os.Rename(data, data+".kept"), os.Mkdir(data, 0o755), os.Remove(data), os.Rename(data+".kept", data)} {
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		},
+		"untouched-after": func() {},
+	}
+	var lines []string
+	for _, id := range []string{"untouched", "edited", "deep", "swapped", "untouched-after"} {
+		test := fmt.Sprintf("printf %s >case; while [ ! -e go ]; do sleep 0.05; done; grep -q right /data/answer", id)
+		lines = append(lines, fmt.Sprintf(`{"id":%q,"input":"x","test":{"command":["sh","-c",%q],"timeout_seconds":120}}`, id, test))
+	}
+	settings, err := os.ReadFile(filepath.Join(w.dir, "tally.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write("tally.yaml", string(settings)+"\ntest_mounts:\n  - {host: "+data+", inside: /data}\n")
+	w.write("bench/agents/registration.yaml", agentRegistration)
+	w.write("bench/agents/dataset.jsonl", strings.Join(lines, "\n")+"\n")
+	w.write("targets/does-nothing.yaml", shTarget("true"))
+	w.meddle("tally-test-*", attacks)
+	records, _ := w.run("agents", "--target", "does-nothing", "--jobs", "1")
+	for id := range attacks {
+		c := records[id]
+		switch {
+		case c == nil:
+			t.Errorf("%s: there is no record", id)
+		case strings.HasPrefix(id, "untouched") && c.Outcome != evidence.Passed:
+			t.Errorf("%s: %s %s", id, c.Outcome, c.Reason)
+		case !strings.HasPrefix(id, "untouched") && (c.Outcome != evidence.Errored || !strings.Contains(c.Reason, "/data changed after it was digested")):
+			t.Errorf("%s: %s %s", id, c.Outcome, c.Reason)
+		}
 	}
 }
 

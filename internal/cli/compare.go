@@ -125,11 +125,11 @@ func compareText(out io.Writer, c *scorecard.Comparison) {
 	fmt.Fprintf(w, "result\t%s\n", compareHeadline(c))
 	fmt.Fprintf(w, "paired\t%d cases; %d only in A, %d only in B\n", c.Paired, c.OnlyA, c.OnlyB)
 	if s := c.Scores; s != nil {
-		fmt.Fprintf(w, "mean score\t%.4f to %.4f: %+.4f  [%+.4f, %+.4f] at 95 %%, over %d cases with a score in both: %d higher, %d lower\n",
-			s.Mean.A, s.Mean.B, s.Mean.Change, s.ChangeCI95[0], s.ChangeCI95[1], s.Cases, s.Higher, s.Lower)
+		fmt.Fprintf(w, "mean score\t%s to %s: %+.4f  [%+.4f, %+.4f] at 95 %%, over %d cases with a score in both: %d higher, %d lower\n",
+			plain.Score(s.Mean.A, 4), plain.Score(s.Mean.B, 4), s.Mean.Change, s.ChangeCI95[0], s.ChangeCI95[1], s.Cases, s.Higher, s.Lower)
 	}
 	fmt.Fprintf(w, "flips\t%d gained, %d lost; McNemar p = %.4g\n", c.Flips.Gained, c.Flips.Lost, c.McNemarP)
-	fmt.Fprintf(w, "solve rate\t%.4f to %.4f: %+.4f  [%+.4f, %+.4f] at 95 %%\n", c.SolveRate.A, c.SolveRate.B, c.Difference, c.DifferenceCI95[0], c.DifferenceCI95[1])
+	fmt.Fprintf(w, "solve rate\t%s to %s: %+.4f  [%+.4f, %+.4f] at 95 %%\n", plain.Score(c.SolveRate.A, 4), plain.Score(c.SolveRate.B, 4), c.Difference, c.DifferenceCI95[0], c.DifferenceCI95[1])
 	if c.Tasks.Change != 0 {
 		fmt.Fprintf(w, "tasks\t%d to %d: they do not repeat cases alike, and cost and tokens are of all\n", c.Tasks.A, c.Tasks.B)
 	}
@@ -166,7 +166,7 @@ const thresholdsChanged = "THRESHOLDS CHANGED between A and B: tiers, thresholds
 func compareHeadline(c *scorecard.Comparison) string {
 	scores := "no case has a score in both"
 	if s := c.Scores; s != nil {
-		scores = fmt.Sprintf("mean score %+.4f (%.4f to %.4f), %d of %d lower, %d higher", s.Mean.Change, s.Mean.A, s.Mean.B, s.Lower, s.Cases, s.Higher)
+		scores = fmt.Sprintf("mean score %+.4f (%s to %s), %d of %d lower, %d higher", s.Mean.Change, plain.Score(s.Mean.A, 4), plain.Score(s.Mean.B, 4), s.Lower, s.Cases, s.Higher)
 	}
 	return fmt.Sprintf("%d cases paired: %d gained, %d lost (McNemar p = %.4g); %s", c.Paired, c.Flips.Gained, c.Flips.Lost, c.McNemarP, scores)
 }

@@ -42,7 +42,7 @@ func submitText(out io.Writer, s *lab.Submitted) {
 	fmt.Fprintf(out, "attempt  %s, %s (%s): %s\n", plain.Line(s.Attempt.ID), s.Attempt.Text(), s.Attempt.Level, word)
 	fmt.Fprintf(out, "because  %s\n", plain.Line(s.Reason))
 	if s.PassRate != nil {
-		fmt.Fprintf(out, "result   pass rate %.4f, n %d, 95 %% interval %.4f to %.4f", *s.PassRate, s.N, s.CI95[0], s.CI95[1])
+		fmt.Fprintf(out, "result   pass rate %s, n %d, 95 %% interval %.4f to %.4f", plain.Score(*s.PassRate, 4), s.N, s.CI95[0], s.CI95[1])
 	} else {
 		fmt.Fprintf(out, "result   unscored, n %d", s.N)
 	}

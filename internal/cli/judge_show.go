@@ -50,7 +50,7 @@ func judgedText(out io.Writer, j *lab.JudgedSummary) {
 		fmt.Fprintf(out, "panel        %d checks; on average %.4f of the pairs of judges differ, the scores range over %.4f at most\n", j.Panels, j.Differ, j.Range)
 	}
 	for _, m := range j.Members {
-		fmt.Fprintf(out, "  %-10s %d verdicts, mean score %.4f, %d without a verdict\n", plain.Line(m.Judge), m.Verdicts, m.Mean, m.Unscored)
+		fmt.Fprintf(out, "  %-10s %d verdicts, mean score %s, %d without a verdict\n", plain.Line(m.Judge), m.Verdicts, plain.Score(m.Mean, 4), m.Unscored)
 	}
 	if j.Votes > 0 {
 		fmt.Fprintf(out, "votes        %d verdicts of several votes, which differ in %d, by %.4f at most\n", j.Votes, j.Split, j.Spread)

@@ -110,9 +110,9 @@ func comparisonMarkdown(c *scorecard.Comparison) []byte {
 	fmt.Fprintf(&b, "### %s against %s\n\n", markdownText(c.B.ID), markdownText(c.A.ID))
 	fmt.Fprintf(&b, "| | %s (%s) | %s (%s) | change |\n|---|---|---|---|\n", markdownText(c.A.ID), c.A.Level, markdownText(c.B.ID), c.B.Level)
 	if s := c.Scores; s != nil {
-		fmt.Fprintf(&b, "| mean score | %.4f | %.4f | %+.4f [%+.4f, %+.4f] |\n", s.Mean.A, s.Mean.B, s.Mean.Change, s.ChangeCI95[0], s.ChangeCI95[1])
+		fmt.Fprintf(&b, "| mean score | %s | %s | %+.4f [%+.4f, %+.4f] |\n", plain.Score(s.Mean.A, 4), plain.Score(s.Mean.B, 4), s.Mean.Change, s.ChangeCI95[0], s.ChangeCI95[1])
 	}
-	fmt.Fprintf(&b, "| solve rate | %.4f | %.4f | %+.4f [%+.4f, %+.4f] |\n", c.SolveRate.A, c.SolveRate.B, c.Difference, c.DifferenceCI95[0], c.DifferenceCI95[1])
+	fmt.Fprintf(&b, "| solve rate | %s | %s | %+.4f [%+.4f, %+.4f] |\n", plain.Score(c.SolveRate.A, 4), plain.Score(c.SolveRate.B, 4), c.Difference, c.DifferenceCI95[0], c.DifferenceCI95[1])
 	fmt.Fprintf(&b, "| cost | %s | %s | %s |\n", c.Cost.A.Text(), c.Cost.B.Text(), c.Cost.Change.Text())
 	fmt.Fprintf(&b, "| tokens | %d | %d | %+d |\n", c.Tokens.A, c.Tokens.B, c.Tokens.Change)
 	fmt.Fprintf(&b, "| median latency | %d ms | %d ms | %+d ms |\n\n", c.Latency.A, c.Latency.B, c.Latency.Change)

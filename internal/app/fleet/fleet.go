@@ -25,8 +25,8 @@ const Embedded = "embedded"
 const Silence = 15 * time.Second
 
 // Patience is how many times [Silence] a coordinator waits for servers that are gone, and
-// Loneliness how many times for the first worker, before it ends. The attempt is resumed
-// with --resume.
+// Loneliness how many times for a worker that may take cases, before it ends. The attempt
+// is resumed with --resume.
 const (
 	Patience   = 2  // half a minute
 	Loneliness = 40 // ten minutes

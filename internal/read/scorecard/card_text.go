@@ -27,7 +27,7 @@ func (s *Answer) printGroups(out io.Writer) {
 	for _, g := range s.Groups {
 		fmt.Fprintf(w, "%s\t%s\t%d%s\t", plain.Line(g.Class), plain.Line(g.Target), g.Attempts, plain.OfWhich(plain.Count{N: g.Unfinished, What: "not finished"}))
 		if t := g.Totals; t != nil {
-			fmt.Fprintf(w, "%s\t%d of %d\t%.4f\t[%.4f, %.4f]\t%s\t%s", plain.Line(g.Newest.ID), t.Solved, t.TotalTasks, t.SolveRate, t.SolveRateCI95[0], t.SolveRateCI95[1],
+			fmt.Fprintf(w, "%s\t%d of %d\t%s\t[%.4f, %.4f]\t%s\t%s", plain.Line(g.Newest.ID), t.Solved, t.TotalTasks, plain.Score(t.SolveRate, 4), t.SolveRateCI95[0], t.SolveRateCI95[1],
 				t.TotalCostMicro.Text(), strings.TrimPrefix(g.Newest.Labels(), ", "))
 		} else {
 			fmt.Fprint(w, "-\t-\t-\t-\t-\t")
@@ -51,7 +51,7 @@ func (s *Answer) printCard(out io.Writer) {
 	}
 	row("tasks", "%d: %d solved, %d failed%s, %d skipped, %d errors%s", c.TotalTasks, c.Solved, c.Failed, plain.OfWhich(plain.Count{N: c.NotRun, What: "not run"}), c.Skipped,
 		c.Errors, plain.OfWhich(plain.Count{N: c.Unscored, What: "unscored"}, plain.Count{N: c.Truncated, What: "truncated"}))
-	row("solve rate", "%.4f  [%.4f, %.4f] at 95 %%, over %d distinct cases", c.SolveRate, c.SolveRateCI95[0], c.SolveRateCI95[1], c.DistinctCases)
+	row("solve rate", "%s  [%.4f, %.4f] at 95 %%, over %d distinct cases", plain.Score(c.SolveRate, 4), c.SolveRateCI95[0], c.SolveRateCI95[1], c.DistinctCases)
 	if c.MeanScore != nil {
 		row("mean score", "%s  [%.4f, %.4f], of %d scored tasks", plain.Score(*c.MeanScore, 4), c.MeanScoreCI95[0], c.MeanScoreCI95[1], c.ScoredTasks)
 	}
@@ -197,7 +197,7 @@ func breakdownText(out io.Writer, by Breakdown) {
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintf(w, "by %s\ttasks\tsolved\trate\tat 95 %%\tviolations\tcost a solve\n", d.name)
 		for _, g := range d.groups {
-			fmt.Fprintf(w, "%s\t%d\t%d\t%.4f\t[%.4f, %.4f]\t%s\t%s\n", plain.Line(g.Key), g.TotalTasks, g.Solved, g.SolveRate, g.SolveRateCI95[0], g.SolveRateCI95[1],
+			fmt.Fprintf(w, "%s\t%d\t%d\t%s\t[%.4f, %.4f]\t%s\t%s\n", plain.Line(g.Key), g.TotalTasks, g.Solved, plain.Score(g.SolveRate, 4), g.SolveRateCI95[0], g.SolveRateCI95[1],
 				g.PolicyViolations, perSolve(g.Solved, g.CostPerSolve.Text()))
 		}
 		w.Flush()

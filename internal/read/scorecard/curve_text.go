@@ -15,7 +15,7 @@ func PrintWeeks(out io.Writer, weeks []Week) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "week\ttasks\tsolved\trate\tcost a solve\ttokens a solve\tretries\tregressions\tattempts\tlevel")
 	for _, k := range weeks {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%.4f\t%s\t%s\t%s\t%d\t%d\t%s\n", k.Week, k.Tasks, k.Solved, k.SolveRate, perSolve(k.Solved, k.CostPerSolve.Text()), perSolve(k.Solved, fmt.Sprint(k.TokensPerSolve)), k.Retries, k.Regressions, k.Attempts, k.Level)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", k.Week, k.Tasks, k.Solved, plain.Score(k.SolveRate, 4), perSolve(k.Solved, k.CostPerSolve.Text()), perSolve(k.Solved, fmt.Sprint(k.TokensPerSolve)), k.Retries, k.Regressions, k.Attempts, k.Level)
 	}
 	w.Flush()
 }
@@ -57,7 +57,7 @@ func PlotWeeks(out io.Writer, weeks []Week, columns int) {
 		if dearest > 0 && !k.CostPerSolve.Unknown {
 			part = float64(k.CostPerSolve.Micro) / float64(dearest)
 		}
-		fmt.Fprintf(out, "%-8s  %.2f |%-*s  %*s |%s\n", k.Week, k.SolveRate, width, bar(k.SolveRate, width), costWidth, perSolve(k.Solved, k.CostPerSolve.Text()), bar(part, width))
+		fmt.Fprintf(out, "%-8s  %s |%-*s  %*s |%s\n", k.Week, plain.Score(k.SolveRate, 2), width, bar(k.SolveRate, width), costWidth, perSolve(k.Solved, k.CostPerSolve.Text()), bar(part, width))
 	}
 	fmt.Fprintln(out)
 }

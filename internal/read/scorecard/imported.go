@@ -221,9 +221,9 @@ func (c *ImportedComparison) Print(out io.Writer) {
 		fmt.Fprintf(out, "CAREFUL     %d of them were not asked the same\n", c.InputsDiffer)
 	}
 	fmt.Fprintf(out, "flips       %d gained, %d lost; McNemar p = %.4g\n", c.Flips.Gained, c.Flips.Lost, c.McNemarP)
-	fmt.Fprintf(out, "solve rate  %.4f to %.4f: %+.4f  [%+.4f, %+.4f] at 95 %%\n", c.SolveRate.A, c.SolveRate.B, c.Difference, c.DifferenceCI95[0], c.DifferenceCI95[1])
+	fmt.Fprintf(out, "solve rate  %s to %s: %+.4f  [%+.4f, %+.4f] at 95 %%\n", plain.Score(c.SolveRate.A, 4), plain.Score(c.SolveRate.B, 4), c.Difference, c.DifferenceCI95[0], c.DifferenceCI95[1])
 	if m := c.MeanScore; m != nil {
-		fmt.Fprintf(out, "mean score  %.4f to %.4f: %+.4f\n", m.A, m.B, m.Change)
+		fmt.Fprintf(out, "mean score  %s to %s: %+.4f\n", plain.Score(m.A, 4), plain.Score(m.B, 4), m.Change)
 	}
 	for _, x := range c.Cases {
 		fmt.Fprintf(out, "%-8s    %s\n", x.Change, plain.Line(x.ID))

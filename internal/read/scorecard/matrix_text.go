@@ -126,7 +126,7 @@ func (x *Matrix) printTotals(out io.Writer) {
 		if t.RuntimeMS != nil {
 			took = (time.Duration(*t.RuntimeMS) * time.Millisecond).Round(100 * time.Millisecond).String()
 		}
-		fmt.Fprintf(w, "%d\t%d of %d\t%.4f\t[%.4f, %.4f]\t%s\t%s\t%s\t%s\n", i+1, t.Solved, t.Tasks, t.SolveRate, t.CI95[0], t.CI95[1], mean, interval, t.Cost.text(), took)
+		fmt.Fprintf(w, "%d\t%d of %d\t%s\t[%.4f, %.4f]\t%s\t%s\t%s\t%s\n", i+1, t.Solved, t.Tasks, plain.Score(t.SolveRate, 4), t.CI95[0], t.CI95[1], mean, interval, t.Cost.text(), took)
 	}
 	w.Flush()
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
+
+	"tallystick/internal/record/plain"
 )
 
 // Print writes it for people.
@@ -11,7 +13,7 @@ func (p *Power) Print(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "attempt\tcases\truns\tmean\tstandard error\tbetween cases\tbetween runs")
 	for _, a := range p.Attempts {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%.4f\t%.4f\t%s\t%s\n", a.Attempt, a.Cases, a.Runs, a.Mean, a.Error, varianceText(a.Variance.Case), varianceText(a.Variance.Run))
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%.4f\t%s\t%s\n", a.Attempt, a.Cases, a.Runs, plain.Score(a.Mean, 4), a.Error, varianceText(a.Variance.Case), varianceText(a.Variance.Run))
 	}
 	w.Flush()
 	fmt.Fprintf(out, "\ndisagree    %.1f %% of cases, %s\n", 100*p.Discordant, basisWords[p.Basis])

@@ -68,10 +68,16 @@ type NotSeen struct {
 }
 
 // hide makes unknown what the vantage of some tasks does not show, by the table of
-// package vantage. Of what shows in part the total is what was seen.
+// package vantage. Of what shows in part the total is what was seen; but of violations
+// and rollbacks, by which an agent is trusted, none that was seen is not none, for gates
+// and promotion either.
 func (t *Totals) hide(tasks map[vantage.Vantage]int) {
 	for _, name := range vantage.Names(vantage.Total) {
-		if n := Unseen(vantage.Total, name, tasks, vantage.Not); n != nil {
+		most := vantage.Not
+		if name == "policy_violations" || name == "rollback_count" || name == "rollback_correctness" {
+			most = vantage.Partly
+		}
+		if n := Unseen(vantage.Total, name, tasks, most); n != nil {
 			t.NotSeen = append(t.NotSeen, *n)
 			t.forget(name)
 		}

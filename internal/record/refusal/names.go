@@ -173,7 +173,7 @@ var meanings = map[Name]meaning{
 	NothingToRepair: {ExitFailed, "repair was asked for and the ledger has no torn tail"},
 
 	ServerOpen: {ExitFailed, "a NATS server lets in clients whose keys it does not know, so it does not keep the workers of a fleet apart"},
-	ServerGone: {ExitFailed, "the NATS servers of a fleet did not answer for too long, or no worker came; the attempt can be resumed"},
+	ServerGone: {ExitFailed, "the NATS servers of a fleet did not answer for too long, or no worker was there; the attempt can be resumed"},
 
 	StoreUnreachable: {ExitFailed, "the object store that holds the ledger could not be asked; this says nothing about what it holds"},
 	StoreUnfit:       {ExitFailed, "the object store does not refuse to overwrite an object (If-None-Match), so two machines could fork a ledger there"},

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/run/sandbox/identity"
 )
 
 // plannedOf lists the mounts of a target as a plan has them.
@@ -76,7 +77,30 @@ func TestAMountIsNamedByWhatIsInIt(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, path := range map[string]string{"a pipe": dir, "nothing": filepath.Join(dir, "gone")} {
+	// A program that writes to a file through a map leaves no trace, so no file is digested
+	// that one could.
+	written := func(flag int, name string) string {
+		dir := make()
+		if err := os.Link(filepath.Join(dir, "lib/a.py"), filepath.Join(dir, "lib/linked.py")); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.OpenFile(filepath.Join(dir, name), flag, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		r, err := os.Open(f.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		if !identity.OpenForWriting(r) {
+			t.Skip("this file system does not tell who writes")
+		}
+		return dir
+	}
+	for name, path := range map[string]string{"a pipe": dir, "nothing": filepath.Join(dir, "gone"), "a file that is written to": written(os.O_RDWR, "agent.py"),
+		"one deep in it": written(os.O_WRONLY|os.O_APPEND, "lib/a.py"), "one by another link": written(os.O_WRONLY, "lib/linked.py")} {
 		target := &Target{Command: &Command{Mounts: []CommandMount{{Host: path, Inside: "/opt/agent"}}}}
 		shown, err := target.Show()
 		if err != nil {

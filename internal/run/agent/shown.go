@@ -241,6 +241,20 @@ func (s *Shown) Expect() map[string]identity.ID {
 	return expect
 }
 
+// While does something that is shown all this. What came of it does not count if something
+// changed meanwhile, which is then the error, whatever else went wrong.
+func (s *Shown) While(do func() error) error {
+	held, err := s.Begin()
+	if err != nil {
+		return err
+	}
+	err = do()
+	if changed := held.End(); changed != nil {
+		return changed
+	}
+	return err
+}
+
 // A Held is what is shown to one case.
 type Held struct {
 	shown *Shown

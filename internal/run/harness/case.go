@@ -217,15 +217,11 @@ func (r *run) drive(ctx context.Context) {
 
 // driveTarget drives the agent while what it is shown stays what was digested. What
 // an agent did that was shown something else is not worth more than an error.
-func (r *run) driveTarget(ctx context.Context) (agent.DriveResult, error) {
-	held, err := r.w.shown.Begin()
-	if err != nil {
-		return agent.DriveResult{}, err
-	}
-	driven, err := r.w.cfg.Target.Drive(ctx, r.s, &r.c.Scenario, r.w.agentOptions(r.modelNames))
-	if changed := held.End(); changed != nil {
-		return driven, changed
-	}
+func (r *run) driveTarget(ctx context.Context) (driven agent.DriveResult, err error) {
+	err = r.w.shown.While(func() (err error) {
+		driven, err = r.w.cfg.Target.Drive(ctx, r.s, &r.c.Scenario, r.w.agentOptions(r.modelNames))
+		return err
+	})
 	return driven, err
 }
 

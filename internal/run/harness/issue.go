@@ -32,15 +32,11 @@ func (r *run) testOn(ctx context.Context, now *store.Picture) (*TestResult, erro
 
 // heldTest runs the test, and refuses what it said if something that it was shown
 // changed meanwhile.
-func (r *run) heldTest(ctx context.Context, now *store.Picture, from string) (*TestResult, error) {
-	held, err := r.w.tested.Begin()
-	if err != nil {
-		return nil, err
-	}
-	out, err := RunTest(ctx, r.c, now, from, TestMeans{Accept: r.w.rubrics.accept(), Hidden: r.w.cfg.Hidden, Mounts: r.w.cfg.TestMounts, Shown: r.w.tested})
-	if changed := held.End(); changed != nil {
-		err = changed
-	}
+func (r *run) heldTest(ctx context.Context, now *store.Picture, from string) (out *TestResult, err error) {
+	err = r.w.tested.While(func() (err error) {
+		out, err = RunTest(ctx, r.c, now, from, TestMeans{Accept: r.w.rubrics.accept(), Hidden: r.w.cfg.Hidden, Mounts: r.w.cfg.TestMounts, Shown: r.w.tested})
+		return err
+	})
 	return out, err
 }
 

@@ -15,6 +15,8 @@ import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/agent"
+	"tallystick/internal/run/bench"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/scenario"
 	"tallystick/internal/run/session"
@@ -397,6 +399,25 @@ func TestEveryMemberOfAResultFollows(t *testing.T) {
 		d.Isolation = isolation
 		if _, err := k.accept(&d); !refusal.Is(err, refusal.ResultRefused) {
 			t.Errorf("the isolation %q, which the plan does not accept: %v", isolation, err)
+		}
+	}
+}
+
+// TestIsolationFollowsFromThePlan: for each kind of target there is what the plan accepts,
+// and whatever else a worker says is refused. That no sandbox was there yet is believed
+// only of a program whose run broke off.
+func TestIsolationFollowsFromThePlan(t *testing.T) {
+	for kind, accepted := range map[agent.Kind]string{agent.KindBuiltin: "", agent.KindHTTP: "remote", agent.KindCommand: "gvisor"} {
+		for _, said := range []string{"", "remote", "gvisor", "namespace", "microvm", "none", "builtin", "Gvisor", "gvisor "} {
+			for _, stop := range []*session.Stop{nil, {}} {
+				cfg := Config{Target: &agent.Target{Kind: kind}}
+				r := &run{w: &Worker{cfg: cfg, rubrics: newRubrics(cfg, bench.Isolation{Classes: []string{"gvisor"}})}, remote: &DriveResult{Isolation: said}}
+				r.result.Stop = stop
+				want := said == accepted || kind == agent.KindCommand && said == "" && stop != nil
+				if err := r.isolationFits(); err == nil != want || err != nil && !refusal.Is(err, refusal.ResultRefused) {
+					t.Errorf("%s, said to have run in %q, stopped %t: %v", kind, said, stop != nil, err)
+				}
+			}
 		}
 	}
 }

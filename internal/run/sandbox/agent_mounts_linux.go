@@ -212,14 +212,11 @@ func isEmpty(dir string) bool {
 func (m *mount) check(at string) error { return checkPlace(at, m.host, m.is) }
 
 func checkPlace(at, host string, is *identity.ID) error {
-	if is == nil {
+	err := identity.Expect(at, is)
+	if err == nil {
 		return nil
 	}
-	now, err := identity.Of(at)
-	if err == nil && now.SamePlace(*is) {
-		return nil
-	}
-	return refusal.Newf(refusal.ShownChanged, "something else is at %s than what was digested", host).
+	return refusal.Newf(refusal.ShownChanged, "mount %s: %w", host, refusal.WithoutPath(err)).
 		WithHint("leave what the agent is shown alone while an attempt runs, and start a new one")
 }
 

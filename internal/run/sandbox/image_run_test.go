@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -48,6 +49,63 @@ func TestRunRefusesAnImageChangedSinceItWasOpened(t *testing.T) {
 	}
 	if _, err := s.Run(context.Background(), job); !refusal.Is(err, refusal.DigestMismatch) {
 		t.Errorf("got %v, want a DigestMismatch", err)
+	}
+}
+
+// A meddler is a class of sandbox whose rubrics do something to the machine.
+type meddler func() error
+
+func (m meddler) run(context.Context, []byte, Limits) (Result, error) {
+	return Result{Verdict: OK, Stdout: []byte("{}")}, m()
+}
+
+func (meddler) close() error { return nil }
+
+// What a rubric says does not count if its image was another one while it ran, though
+// everything is put back when it has ended.
+func TestRunRefusesAnImageChangedWhileARubricRan(t *testing.T) {
+	var layer bytes.Buffer
+	tw := tar.NewWriter(&layer)
+	for name, text := range map[string]string{"bin/python3": "a program", "lib/a.py": "a = 1"} {
+		if err := tw.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(text)), Typeflag: tar.TypeReg}); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprint(tw, text)
+	}
+	tw.Close()
+	for name, tt := range map[string]struct {
+		meddle func(root string) error
+		want   refusal.Name
+	}{
+		"nothing": {func(string) error { return nil }, ""},
+		"a file is written and written back": {func(root string) error {
+			file := filepath.Join(root, "lib/a.py")
+			return errors.Join(os.WriteFile(file, []byte("a = 9"), 0o755), os.WriteFile(file, []byte("a = 1"), 0o755))
+		}, refusal.ShownChanged},
+		"a file comes and goes": {func(root string) error {
+			file := filepath.Join(root, "lib/sitecustomize.py")
+			return errors.Join(os.WriteFile(file, nil, 0o644), os.Remove(file))
+		}, refusal.ShownChanged},
+		"the root is exchanged and put back": {func(root string) error {
+			return errors.Join(os.Rename(root, root+".kept"), os.Mkdir(root, 0o755), os.Remove(root), os.Rename(root+".kept", root))
+		}, refusal.ShownChanged},
+		"a file is gone": {func(root string) error { return os.Remove(filepath.Join(root, "lib/a.py")) }, refusal.ShownChanged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			img, err := image.ImportOCI(filepath.Join(dir, "images"), filepath.Join(dir, "oci"), writeLayout(t, filepath.Join(dir, "oci"), layer.Bytes()), "/bin/python3")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &Sandbox{options: Options{Image: img}, class: Namespace, backend: meddler(func() error { return tt.meddle(img.Root()) })}
+			r, err := s.Run(t.Context(), Job{})
+			switch {
+			case tt.want == "" && (err != nil || r.ImageDigest != img.Digest):
+				t.Errorf("%v %+v", err, r)
+			case tt.want != "" && (!refusal.Is(err, tt.want) || r.Verdict != ""):
+				t.Errorf("got %v and the verdict %q, want %s", err, r.Verdict, tt.want)
+			}
+		})
 	}
 }
 

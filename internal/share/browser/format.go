@@ -133,11 +133,23 @@ func wilson(p, n float64) (lo, hi float64) {
 	return lo, hi
 }
 
-// Number is a number with three decimals; halves are rounded up.
-func Number(x float64) string { return fixed(x, 3) }
+// Number is a number with three decimals; halves are rounded up. A score below 1 is never
+// shown as 1: a case that did not pass must not look as if it had.
+func Number(x float64) string {
+	if s := fixed(x, 3); x >= 1 || s != "1.000" {
+		return s
+	}
+	return "0.999"
+}
 
-// Percent is a fraction as percent with one decimal.
-func Percent(x float64) string { return fixed(x*100, 1) + " %" }
+// Percent is a fraction as percent with one decimal. What is not all is never shown as
+// 100 percent.
+func Percent(x float64) string {
+	if s := fixed(x*100, 1); x >= 1 || s != "100.0" {
+		return s + " %"
+	}
+	return "99.9 %"
+}
 
 // fixed spells a number as toFixed of ECMAScript does. Of two that are equally
 // near it takes the larger, where strconv takes the even one.

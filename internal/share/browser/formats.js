@@ -58,13 +58,15 @@ function wilson(p, n) {
   return [p === 0 ? 0 : Math.max(0, (centre - half) / scale), p === 1 ? 1 : Math.min(1, (centre + half) / scale)];
 }
 
-const percent = (x) => fixed(x * 100, 1) + " %";
+// What is less than all is never shown as all.
+const number = (x) => (x < 1 && fixed(x, 3) === "1.000" ? "0.999" : fixed(x, 3));
+const percent = (x) => (x < 1 && fixed(x * 100, 1) === "100.0" ? "99.9" : fixed(x * 100, 1)) + " %";
 
 const OUTCOMES = { passed: "Passed", failed: "Failed", skipped: "Skipped", unscored: "Unscored", truncated: "Truncated", errored: "Error", not_run: "Not run" };
 
 const FORMATS = {
   number: {
-    number3: (x) => fixed(x, 3),
+    number3: number,
     percent1: percent,
     usd: dollars,
     text: (x) => JSON.stringify(x),

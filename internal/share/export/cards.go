@@ -82,7 +82,7 @@ func (a *Facts) card(title, dataset string) string {
 	row := func(name, value string) { fmt.Fprintf(&b, "| %s | %s |\n", name, value) }
 	row("dataset", code(dataset))
 	row("model", code(a.model()))
-	row("solve rate", fmt.Sprintf("%.4f (%d of %d), 95%% from %.4f to %.4f", t.SolveRate, t.Passed, t.Total, low, high))
+	row("solve rate", fmt.Sprintf("%s (%d of %d), 95%% from %.4f to %.4f", plain.Score(t.SolveRate, 4), t.Passed, t.Total, low, high))
 	if t.Mean != nil {
 		row("mean score", fmt.Sprintf("%s over %d with a score", plain.Score(*t.Mean, 4), t.Scored))
 	}

@@ -6,6 +6,7 @@ import (
 
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/plain"
 	"tallystick/internal/record/seal"
 )
 
@@ -55,7 +56,7 @@ type CorrectedHeadline struct {
 func (c *CorrectedHeadline) Text(n int) string {
 	result := "unscored"
 	if c.PassRate != nil {
-		result = fmt.Sprintf("pass rate %.4f, %d of n = %d, 95 %% interval %.4f to %.4f", *c.PassRate, c.Passed, n, c.CI95[0], c.CI95[1])
+		result = fmt.Sprintf("pass rate %s, %d of n = %d, 95 %% interval %.4f to %.4f", plain.Score(*c.PassRate, 4), c.Passed, n, c.CI95[0], c.CI95[1])
 	}
 	return fmt.Sprintf("%s (%d corrections and amendments, of which %d do not count)", result, c.Entries, c.Ignored)
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"tallystick/internal/record/plain"
 )
 
 func indent(data []byte) ([]byte, error) {
@@ -25,7 +27,7 @@ func (b *builder) readme(p *Package) []byte {
 		fmt.Fprintf(&t, "**Scores were corrected after the attempt.** The next line, results.jsonl (`correct`) and the audit count what was recorded. As corrected: %s. results.jsonl has each correction with its reason, the key that signed it and the entry of the ledger; whose key it is, the ledger's signers say.\n\nAs recorded: ", p.Headline.Corrected.Text(p.Headline.N))
 	}
 	if p.Headline.PassRate != nil {
-		fmt.Fprintf(&t, "Pass rate %.4f: %d of n = %d, 95 %% interval (Wilson) %.4f to %.4f, seed none (every task was run).\n", *p.Headline.PassRate, p.Headline.Passed, p.Headline.N, p.Headline.CI95[0], p.Headline.CI95[1])
+		fmt.Fprintf(&t, "Pass rate %s: %d of n = %d, 95 %% interval (Wilson) %.4f to %.4f, seed none (every task was run).\n", plain.Score(*p.Headline.PassRate, 4), p.Headline.Passed, p.Headline.N, p.Headline.CI95[0], p.Headline.CI95[1])
 	} else {
 		fmt.Fprintf(&t, "n = %d, unscored: the split has no public answers.\n", p.Headline.N)
 	}

@@ -11,6 +11,7 @@ import (
 	"tallystick/internal/read/audit"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
 )
@@ -86,7 +87,7 @@ func (v *Verified) Text() string {
 	a, h := v.Attempt, v.Headline
 	result := fmt.Sprintf("%d tasks, unscored", h.N)
 	if h.PassRate != nil {
-		result = fmt.Sprintf("pass rate %.4f, %d of n = %d, 95 %% interval %.4f to %.4f", *h.PassRate, h.Passed, h.N, h.CI95[0], h.CI95[1])
+		result = fmt.Sprintf("pass rate %s, %d of n = %d, 95 %% interval %.4f to %.4f", plain.Score(*h.PassRate, 4), h.Passed, h.N, h.CI95[0], h.CI95[1])
 	}
 	if h.Corrected != nil {
 		result = fmt.Sprintf("as recorded %s; AS CORRECTED %s", result, h.Corrected.Text(h.N))

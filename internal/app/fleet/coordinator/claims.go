@@ -45,6 +45,8 @@ type claim struct {
 	models   map[string]*modelCall     // by the names that the worker gave them
 	answered *request                  // the result, which waits for the verdict
 
+	isolation string // of the agent, as the result says
+
 	result chan *harness.DriveResult // of one
 	lost   chan struct{}
 	failed string // what the worker said if it could not drive
@@ -244,12 +246,21 @@ func (c *Coordinator) hello(q *request, w *worker) {
 		welcome.Refused = err.Error()
 	}
 	c.mu.Lock()
-	w.Version, w.Label = h.Harness, h.Label
+	w.introduce(h.Harness, h.Label)
 	c.mu.Unlock()
 	if data, err := canon.Marshal(&welcome); err == nil {
 		q.give(data)
 	}
 }
+
+// introduce notes what a worker says of itself, which the status shows. It is cut: one
+// worker could otherwise make a status of all that nobody can send or read. Mu is held.
+func (w *worker) introduce(version, label string) {
+	w.Version, w.Label = shortened(version), shortened(label)
+}
+
+// shortened is the beginning of a text, at most 200 bytes.
+func shortened(s string) string { return strings.ToValidUTF8(s[:min(len(s), 200)], "") }
 
 // admit refuses a worker of another version.
 func (c *Coordinator) admit(version string) error {
@@ -284,7 +295,7 @@ func (c *Coordinator) takeClaim(q *request, w *worker) {
 	k := &claim{c: c, worker: w, name: asked.Name, asked: q, about: evidence.Worker{Key: w.Key, HarnessVersion: asked.Harness},
 		pieces: map[digest.Content][]byte{}, parts: map[digest.Content]*bytes.Buffer{}, models: map[string]*modelCall{}, result: make(chan *harness.DriveResult, 1), lost: make(chan struct{})}
 	w.claims[asked.Name] = k
-	w.Label, w.Version = asked.Label, asked.Harness
+	w.introduce(asked.Harness, asked.Label)
 	c.mu.Unlock()
 	if c.nextOffer(k) {
 		k.offer.claimed <- k
@@ -631,7 +642,7 @@ func (c *Coordinator) takeResult(q *request, w *worker) {
 		return
 	}
 	c.mu.Lock()
-	w.Isolation = r.Driven.Isolation
+	k.isolation = r.Driven.Isolation
 	r.Driven.Pieces = k.pieces // nothing is added any more: it is answered
 	c.mu.Unlock()
 	k.result <- &r.Driven
@@ -653,8 +664,6 @@ func (c *Coordinator) takeFailure(k *claim, r *fleet.Result) {
 	c.mu.Unlock()
 	if enough {
 		c.quarantine(k.worker, tooOften)
-	}
-	if enough {
 		q.say(fleet.Answer{Error: tooOften + "; the last time: " + r.Failed[:min(len(r.Failed), 500)], Leave: true})
 	} else {
 		q.say(fleet.Answer{})
@@ -704,6 +713,7 @@ func (c *Coordinator) refuse(k *claim, why string) {
 		c.lose(k.offer)
 	}
 	answered := k.answered
+	k.answered = nil // it is told why here, and nothing else by the verdict
 	c.mu.Unlock()
 	c.quarantine(k.worker, fmt.Sprintf("case %s: %s", k.offer.Case, why))
 	answered.say(fleet.Answer{Error: why, Leave: true})
@@ -758,6 +768,7 @@ func (c *Coordinator) remember(k *claim) {
 	c.counts.Done++
 	k.worker.Done++
 	k.worker.strikes = 0
+	k.worker.Isolation = k.isolation // the harness has compared it with the plan
 	c.rate = append(c.rate, c.crew.Now())
 	if len(c.rate) > 200_000 {
 		c.rate = c.rate[100_000:]

@@ -111,14 +111,11 @@ type worker struct {
 
 // Open opens the coordinator's side of a fleet, and tells the person how workers join.
 func Open(ctx context.Context, s *lab.Setup, o fleet.Options) (harness.Drivers, func(), error) {
-	c := &Coordinator{o: o, offers: map[string]*offer{}, late: map[string]string{}, done: map[string]string{}, workers: map[string]*worker{}, users: map[string]*worker{}}
-	var err error
-	if c.crew, err = s.Crew(); err != nil {
+	crew, err := s.Crew()
+	if err != nil {
 		return nil, nil, err
 	}
-	random := make([]byte, 8)
-	rand.Read(random)
-	c.id = hex.EncodeToString(random)
+	c := newCoordinator(o, crew)
 	if err := c.pack(); err != nil {
 		return nil, nil, err
 	}
@@ -127,6 +124,14 @@ func Open(ctx context.Context, s *lab.Setup, o fleet.Options) (harness.Drivers, 
 		return nil, nil, err
 	}
 	return c, c.close, nil
+}
+
+// newCoordinator is one that has not offered anything yet.
+func newCoordinator(o fleet.Options, crew lab.Crew) *Coordinator {
+	random := make([]byte, 8)
+	rand.Read(random)
+	return &Coordinator{o: o, crew: crew, id: hex.EncodeToString(random), shared: map[digest.Content][]byte{},
+		offers: map[string]*offer{}, late: map[string]string{}, done: map[string]string{}, workers: map[string]*worker{}, users: map[string]*worker{}}
 }
 
 // pack takes the target apart for the journey. What cannot travel is refused here,
@@ -398,12 +403,12 @@ func (c *Coordinator) watch(ctx context.Context) {
 // reach is how long the coordinator has reached no one, in running time.
 type reach struct {
 	gone   time.Duration // the servers
-	lonely time.Duration // no worker has come
+	lonely time.Duration // no worker is there that may take cases
 }
 
-// reachable looks whether the servers are there and a worker has come, tells the person
-// when it is not so, and ends the fleet when that does not change. The attempt stays
-// resumable: nothing is recorded of cases that are not back.
+// reachable looks whether the servers are there and a worker is, tells the person when it
+// is not so, and ends the fleet when that does not change. The attempt stays resumable:
+// nothing is recorded of cases that are not back.
 func (c *Coordinator) reachable(r *reach, every time.Duration) bool {
 	if c.nc.Status() != nats.CONNECTED {
 		c.excuse(every)
@@ -420,24 +425,49 @@ func (c *Coordinator) reachable(r *reach, every time.Duration) bool {
 		c.o.Note("the NATS servers are back")
 		r.gone = 0
 	}
-	c.mu.Lock()
-	come := false
-	for _, w := range c.workers {
-		come = come || !w.LastSeen.Go().IsZero()
-	}
-	c.mu.Unlock()
-	if come {
+	soon := c.silence() / 3 // a worker that is just being started is not told of
+	missing := c.missing()
+	if missing == "" {
+		if r.lonely >= soon {
+			c.o.Note("a worker is there")
+		}
+		r.lonely = 0
 		return true
 	}
 	before := r.lonely
-	if r.lonely += every; before < c.silence()/3 && r.lonely >= c.silence()/3 {
-		c.o.Note("no worker has come yet; workers join with: tally fleet worker --join %s --trust-root %s", c.where(), c.crew.TrustRoot)
+	if r.lonely += every; before < soon && r.lonely >= soon {
+		c.o.Note("%s; workers join with: tally fleet worker --join %s --trust-root %s", missing, c.where(), c.crew.TrustRoot)
 	}
 	if r.lonely > fleet.Loneliness*c.silence() {
-		c.endFleet(refusal.Newf(refusal.ServerGone, "no worker has come in %s", fleet.Loneliness*c.silence()).
+		c.endFleet(refusal.Newf(refusal.ServerGone, "%s, for %s", missing, fleet.Loneliness*c.silence()).
 			WithHint("start workers with: tally fleet worker --join %s --trust-root %s; then resume the attempt with the same command and --resume", c.where(), c.crew.TrustRoot))
 	}
 	return true
+}
+
+// missing says that no worker is there that may take cases, and what became of those that
+// came; "" if one is there.
+func (c *Coordinator) missing() string {
+	var silent, quarantined, refused int
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range c.workers {
+		switch {
+		case w.LastSeen.Go().IsZero(): // something came in its name, and it did not sign that
+		case w.Quarantined != "":
+			quarantined++
+		case c.admit(w.Version) != nil:
+			refused++
+		case c.crew.Now().Sub(w.LastSeen.Go()) > c.silence():
+			silent++
+		default:
+			return ""
+		}
+	}
+	if silent+quarantined+refused == 0 {
+		return "no worker has come"
+	}
+	return fmt.Sprintf("no worker is there that may take cases: %d not heard of for %s, %d quarantined, %d of another version", silent, c.silence(), quarantined, refused)
 }
 
 // where is the address of the servers, without a password.

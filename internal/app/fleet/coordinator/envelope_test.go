@@ -2,16 +2,17 @@ package coordinator
 
 import (
 	crand "crypto/rand"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"tallystick/internal/app/fleet"
 	"tallystick/internal/app/fleet/bus"
+	"tallystick/internal/record/digest"
 	"tallystick/internal/record/seal"
 )
 
@@ -161,21 +162,63 @@ func mustSay(t *testing.T, key *seal.Key) []byte {
 	return data
 }
 
-// TestHeadersAreNotRead: what the headers of a message say changes nothing.
+// TestHeadersAreNotRead: what the headers of a message say changes nothing. Every message
+// of a case is sent with headers that say everything else, and does what its signed
+// document says.
 func TestHeadersAreNotRead(t *testing.T) {
 	y := newYard(t)
 	ticket, got := y.given(y.a, "c1")
-	for i, verb := range []string{"hello", "put", "result", "beat"} {
-		m := nats.NewMsg(fleet.Subject(verb, y.a.user))
-		for _, name := range []string{"Fleet", "Ticket", "Digest", "Last", "Status", "Nats-Rollup", "Nats-Msg-Id"} {
-			m.Header.Set(name, fmt.Sprint(y.c.id, ticket, i))
+	other, its := y.given(y.b, "c2")
+	piece := []byte("a piece of c1")
+	name := digest.ContentOf(piece)
+	lies := nats.Header{}
+	for _, header := range []string{"Fleet", "Ticket", "Digest", "Last", "Verb", "Answer", "Worker", "Signature", "Harness", "Offset", "Status", "Description", "Nats-Rollup", "Nats-Msg-Id", "Nats-Expected-Stream", "Nats-TTL"} {
+		for _, lie := range []string{"otherfleet", other, y.b.user, digest.ContentOf(nil).String(), "true", "all", "503", ""} {
+			lies.Add(header, lie)
 		}
-		m.Data = y.a.say("hello", "x", &fleet.Hello{Version: fleet.Version, Harness: "v0"}, nil)
-		y.must(y.a.nc.PublishMsg(m))
 	}
-	y.a.result(ticket, "c1", nil)
-	y.wantTaken(got)
+	send := func(verb string, document any, rest []byte) *nats.Msg {
+		t.Helper()
+		answer := crand.Text()
+		sub, err := y.a.nc.SubscribeSync(fleet.AnswerSubject(y.a.user, answer))
+		y.must(err)
+		defer sub.Unsubscribe()
+		y.must(y.a.nc.PublishMsg(&nats.Msg{Subject: fleet.Subject(verb, y.a.user), Header: lies, Data: y.a.say(verb, answer, document, rest)}))
+		m, err := sub.NextMsg(time.Minute)
+		y.must(err)
+		if len(m.Header) > 0 {
+			t.Errorf("%s is answered with headers: %v", verb, m.Header)
+		}
+		return m
+	}
+	if m := send("hello", &fleet.Hello{Version: fleet.Version, Harness: "v0"}, nil); !strings.Contains(string(m.Data), y.c.id) {
+		t.Errorf("hello: %s", m.Data)
+	}
+	if m := send("fetch", &fleet.Fetch{Ticket: ticket, Digest: digest.ContentOf([]byte("of c1"))}, nil); string(m.Data) != "of c1" {
+		t.Errorf("fetch: %s", m.Data)
+	}
+	if m := send("claim", &fleet.Claim{Fleet: y.c.id, Name: "x", Harness: "v0"}, nil); !strings.Contains(string(m.Data), `{"none":true}`) {
+		t.Errorf("claim: %s", m.Data)
+	}
+	for _, part := range []struct {
+		data []byte
+		last bool
+	}{{piece[:5], false}, {piece[5:], true}} {
+		if a := y.a.answer(send("put", &fleet.Part{Fleet: y.c.id, Ticket: ticket, Digest: name, Last: part.last}, part.data)); a != (fleet.Answer{}) {
+			t.Errorf("put: %+v", a)
+		}
+	}
+	r := &fleet.Result{Fleet: y.c.id, Ticket: ticket, Attempt: "sums.default.1", CaseID: "c1", Repeat: 1, Execution: 1, Harness: "v0", Pieces: []fleet.File{}}
+	if a := y.a.answer(send("result", r, nil)); a != (fleet.Answer{}) {
+		t.Errorf("result: %+v", a)
+	}
+	if e := <-got; e.err != nil || string(e.driven.Pieces[name]) != string(piece) {
+		t.Errorf("the case came back as %+v", e)
+	}
+	y.b.result(other, "c2", nil)
+	y.wantTaken(its)
 	y.wantIn(y.a)
+	y.wantIn(y.b)
 }
 
 // TestStatusIsToldWhereItIsAsked: who asks for the status names a word, not a subject.
@@ -194,7 +237,11 @@ func TestStatusIsToldWhereItIsAsked(t *testing.T) {
 		t.Errorf("the status: %v, %v", m, err)
 	}
 	y.must(s.nc.Flush())
-	if n := s.times(hostile); n != 0 {
-		t.Errorf("%d messages were published to %s", n, hostile)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, subject := range s.heard {
+		if subject != fleet.StatusSubject && subject != fleet.StatusAnswer("word") && !strings.HasPrefix(subject, "$SYS.") && !strings.HasPrefix(subject, "$JS.EVENT.") {
+			t.Errorf("something was published to %s", subject)
+		}
 	}
 }

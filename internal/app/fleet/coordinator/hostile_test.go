@@ -25,17 +25,17 @@ import (
 	"tallystick/internal/run/scenario"
 )
 
-// A yard is a coordinator with its embedded server, and workers whose messages are made
-// by hand.
+// A yard is a coordinator with its server, and workers whose messages are made by hand.
 type yard struct {
 	*testing.T
 	c    *Coordinator
+	url  string // of the server
 	a, b *hand
 	more []*seal.Key       // of further workers
 	live harness.Recording // of cases that are given; nil for none
 
 	mu     sync.Mutex
-	now    time.Time
+	now    time.Time // zero for the time that it is
 	events []evidence.IntegrityEvent
 }
 
@@ -47,9 +47,21 @@ type hand struct {
 	user string
 }
 
+// newYard is a yard with an embedded server, in which time passes when a test says so.
 func newYard(t *testing.T) *yard {
 	t.Helper()
-	y := &yard{T: t, now: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
+	y, keys := staff(t)
+	y.now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	y.begin(fleet.Options{URL: fleet.Embedded, Listen: "127.0.0.1:0", Dir: t.TempDir(), Version: "v0", Note: func(string, ...any) {}})
+	y.url = y.c.server.URL()
+	y.a, y.b = y.join(keys["wa"]), y.join(keys["wb"])
+	return y
+}
+
+// staff is a yard of people and workers, whose coordinator has not begun.
+func staff(t *testing.T) (*yard, map[string]*seal.Key) {
+	t.Helper()
+	y := &yard{T: t}
 	var entries []seal.Entry
 	keys := map[string]*seal.Key{}
 	for name, role := range map[string]seal.Role{"alice": seal.Curator, "bob": seal.Curator, "olga": seal.Operator, "wa": seal.Worker, "wb": seal.Worker} {
@@ -68,18 +80,21 @@ func newYard(t *testing.T) *yard {
 	y.must(err)
 	signers, err := seal.ParseSigners("signers", text)
 	y.must(err)
-	y.c = &Coordinator{o: fleet.Options{URL: fleet.Embedded, Listen: "127.0.0.1:0", Dir: t.TempDir(), Version: "v0", Note: func(string, ...any) {}}, id: "thisfleet",
-		crew:   lab.Crew{Signers: signers, Key: keys["olga"], Now: y.clock},
-		shared: map[digest.Content][]byte{}, offers: map[string]*offer{}, late: map[string]string{}, done: map[string]string{}, workers: map[string]*worker{}, users: map[string]*worker{}}
+	y.c = newCoordinator(fleet.Options{}, lab.Crew{Signers: signers, Key: keys["olga"], Now: y.clock})
+	return y, keys
+}
+
+// begin connects the coordinator and begins an attempt.
+func (y *yard) begin(o fleet.Options) {
+	y.Helper()
+	y.c.o = o
 	y.must(y.c.connect())
-	t.Cleanup(func() {
+	y.Cleanup(func() {
 		y.c.byes = nil // the workers are gone by then, and say no goodbye
 		y.c.close()
 	})
-	y.must(y.c.Begin(t.Context(), harness.Start{Registered: &evidence.AttemptRegistered{Attempt: "sums.default.1"}, Left: 1, Refused: y.refused,
+	y.must(y.c.Begin(y.Context(), harness.Start{Registered: &evidence.AttemptRegistered{Attempt: "sums.default.1"}, Left: 1, Refused: y.refused,
 		Standing: func() harness.Standing { return harness.Standing{CostMicroUSD: 7, Disagreed: 1} }}))
-	y.a, y.b = y.join(keys["wa"]), y.join(keys["wb"])
-	return y
 }
 
 func (y *yard) must(err error) {
@@ -92,6 +107,9 @@ func (y *yard) must(err error) {
 func (y *yard) clock() time.Time {
 	y.mu.Lock()
 	defer y.mu.Unlock()
+	if y.now.IsZero() {
+		return time.Now()
+	}
 	return y.now
 }
 
@@ -111,7 +129,7 @@ func (y *yard) refused(e evidence.IntegrityEvent) error {
 
 func (y *yard) join(key *seal.Key) *hand {
 	y.Helper()
-	nc, user, err := bus.ConnectAs(y.c.server.URL(), key, fleet.Access{}, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	nc, user, err := bus.ConnectAs(y.url, key, fleet.Access{}, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	y.must(err)
 	y.Cleanup(nc.Close)
 	return &hand{y, key, nc, user}

@@ -104,10 +104,8 @@ func (b *Build) mountHost() error {
 		if err := unix.Mount(m.From, to, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 			return fmt.Errorf("binding %s at %s: %w", m.From, m.At, err)
 		}
-		if m.Is != nil {
-			if now, err := identity.Of(to); err != nil || !now.SamePlace(*m.Is) {
-				return fmt.Errorf("something else is mounted at %s than what was digested", m.At)
-			}
+		if err := identity.Expect(to, m.Is); err != nil {
+			return fmt.Errorf("looking at what is mounted at %s: %w", m.At, err)
 		}
 		attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
 		if !m.Writable {

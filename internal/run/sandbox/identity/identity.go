@@ -38,6 +38,19 @@ type ID struct {
 // SamePlace reports whether two are of the same file, whatever is in it.
 func (a ID) SamePlace(b ID) bool { return a.Device == b.Device && a.Inode == b.Inode }
 
+// Expect refuses if at a path is another file or folder than the wanted one. Nil wants
+// nothing.
+func Expect(path string, want *ID) error {
+	if want == nil {
+		return nil
+	}
+	now, err := Of(path)
+	if err == nil && !now.SamePlace(*want) {
+		err = errors.New("something else is there than what was digested")
+	}
+	return err
+}
+
 // tick is above the resolution of the clock that the kernel takes change times
 // from, 10 ms at most: a second change within one tick would not show.
 const tick = 100 * time.Millisecond

@@ -20,6 +20,7 @@ import (
 	"github.com/zeebo/blake3"
 
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/sandbox/identity"
 )
 
 // smallImage makes an image of a few files that are never run.
@@ -420,6 +421,44 @@ func TestALinkIsNotAnImage(t *testing.T) {
 	}
 	if _, err := Find(cache, i.Digest); !refusal.Is(err, refusal.Malformed) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestAnImageThatIsWrittenToIsNotTaken: a program that has one of its files open for
+// writing may change it through a map, which leaves no trace.
+func TestAnImageThatIsWrittenToIsNotTaken(t *testing.T) {
+	for _, name := range []string{"bin/python3", "lib/b.py"} {
+		for _, flag := range []int{os.O_RDWR, os.O_WRONLY, os.O_WRONLY | os.O_APPEND} {
+			i := smallImage(t)
+			w, err := os.OpenFile(filepath.Join(i.Root(), name), flag, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := os.Open(w.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			told := identity.OpenForWriting(r)
+			r.Close()
+			if !told {
+				w.Close()
+				t.Skip("this file system does not tell who writes")
+			}
+			again, err := Open(i.Dir)
+			if err == nil {
+				_, err = again.Hold()
+			}
+			if err == nil || !strings.Contains(err.Error(), "open for writing") {
+				t.Errorf("%s is written to: %v", name, err)
+			}
+			w.Close()
+			if again, err = Open(i.Dir); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := again.Hold(); err != nil {
+				t.Errorf("%s is not written to any more: %v", name, err)
+			}
+		}
 	}
 }
 
