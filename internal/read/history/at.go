@@ -75,6 +75,7 @@ func (h *History) At(entries int64) (*History, bool) {
 	then.Anchors = until(h.Anchors, entries, func(a *Anchor) int64 { return a.Index })
 	then.Events = until(h.Events, entries, func(e *Event) int64 { return e.Index })
 	then.Tapes = until(h.Tapes, entries, func(t *Tape) int64 { return t.Index })
+	then.Authorities = until(h.Authorities, entries, func(a *Authority) int64 { return a.Index })
 	then.Pending = until(h.Pending, entries, func(p *Pending) int64 { return p.Index })
 	then.Calibrations = until(h.Calibrations, entries, func(c *Calibration) int64 { return c.Index })
 	then.amendments = until(h.amendments, entries, func(m *amendment) int64 { return m.index })

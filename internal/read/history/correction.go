@@ -33,6 +33,9 @@ type Correction struct {
 	last    int64 // of its last entry
 }
 
+// Last is the index of the entry that brought the last signature.
+func (c *Correction) Last() int64 { return c.last }
+
 // Raises reports whether the correction asks for more than the record has.
 func (c *Correction) Raises() bool {
 	return c.Now.Passed && !c.Was.Passed || c.Now.Score > c.Was.Score

@@ -63,6 +63,8 @@ type History struct {
 	Events  []Event   // integrity events
 	Pending []Pending // drafts made of production incidents
 	Tapes   []Tape    // cassettes that were recorded
+	// Authorities are the entries that signatures of people are judged by.
+	Authorities []Authority
 
 	byID        map[string]*Attempt
 	amendments  []amendment
@@ -115,6 +117,14 @@ type Pending struct {
 type Tape struct {
 	Index int64
 	evidence.CassetteRecorded
+}
+
+// An Authority is an entry that signatures of people are judged by: a change of the
+// signers, or the acceptance of a case, which fixes when those on it had to be valid.
+type Authority struct {
+	Index int64
+	What  string
+	Class string // of the case; "" for a change of the signers
 }
 
 // An Attempt is one attempt with what the ledger says about it.

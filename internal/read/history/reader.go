@@ -164,7 +164,10 @@ func (r *Reader) other(rec ledger.Record) error {
 		h.Origin, h.FirstEntry = b.Origin, rec.Content
 		err = r.appoint(b.Signers)
 	case *evidence.SignersChanged:
+		h.Authorities = append(h.Authorities, Authority{Index: rec.Index, What: fmt.Sprintf("version %d of the signers", b.Version)})
 		err = r.appoint(b.Signers)
+	case *evidence.CaseAccepted:
+		h.Authorities = append(h.Authorities, Authority{rec.Index, "the acceptance of case " + b.CaseID, b.Class})
 	case *evidence.AttemptRegistered:
 		return r.registered(rec, b)
 	case *evidence.AttemptFinished:

@@ -86,6 +86,39 @@ func (r *review) replaysModels() bool {
 	return slices.ContainsFunc(r.tapes(), func(t *history.Tape) bool { return t.ModelCalls == nil || *t.ModelCalls > 0 })
 }
 
+// A liveRun is a live attempt of the class: why it is not a reproduction of what is
+// under review, or how well it did.
+type liveRun struct {
+	*history.Attempt
+	why   string
+	bound float64 // lower bound of its mean score
+}
+
+// liveRuns looks at the live attempts of the class, if models are replayed.
+func (r *review) liveRuns() (all []liveRun) {
+	if !r.replaysModels() {
+		return nil
+	}
+	for _, a := range r.in.History.Attempts {
+		if a.Class == r.in.Bench.Class() && a.Mode == "live" {
+			why, bound := r.liveBound(a)
+			all = append(all, liveRun{a, why, bound})
+		}
+	}
+	return all
+}
+
+// reproducedLive is the first live reproduction that got as much as the tier wants, nil
+// if none did.
+func (r *review) reproducedLive(tier bench.Tier) *history.Attempt {
+	for _, l := range r.live {
+		if l.why == "" && l.bound >= r.reg.Threshold(tier).LowerBound95 {
+			return l.Attempt
+		}
+	}
+	return nil
+}
+
 // liveProblems asks, where models are replayed, that another runner has asked the models
 // live and got as much as the tier wants. A second replay of the same recording shows
 // that the grading is honest, and nothing about the recording.
@@ -94,21 +127,15 @@ func (r *review) liveProblems(tier bench.Tier) []string {
 		return nil
 	}
 	var below, others []string
-	reached := false
-	for _, a := range r.in.History.Attempts {
-		if a.Class != r.in.Bench.Class() || a.Mode != "live" {
-			continue
-		}
-		switch why, bound := r.liveBound(a); {
-		case why != "":
-			others = append(others, fmt.Sprintf("live attempt %s does not count as a reproduction: %s", a.ID, why))
-		case bound < r.reg.Threshold(tier).LowerBound95:
-			below = append(below, fmt.Sprintf("live attempt %s by another runner has lower_bound_95=%.3f < threshold[%s]=%.3f", a.ID, bound, tier, r.reg.Threshold(tier).LowerBound95))
-		default:
-			reached = true
+	for _, l := range r.live {
+		switch wants := r.reg.Threshold(tier).LowerBound95; {
+		case l.why != "":
+			others = append(others, fmt.Sprintf("live attempt %s does not count as a reproduction: %s", l.ID, l.why))
+		case l.bound < wants:
+			below = append(below, fmt.Sprintf("live attempt %s by another runner has lower_bound_95=%.3f < threshold[%s]=%.3f", l.ID, l.bound, tier, wants))
 		}
 	}
-	if reached {
+	if r.reproducedLive(tier) != nil {
 		return below
 	}
 	return append(append(below, others...), fmt.Sprintf("no other runner has reproduced it live, which %s needs: another operator runs the class with --live, against the servers of model_endpoints", tier))

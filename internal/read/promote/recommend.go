@@ -20,7 +20,7 @@ import (
 // Rules is the version of the rule book, docs/formats/promotion.md. Each change
 // of what is recommended, or of the words it is given in, is a new one: a
 // recommendation is counted again only by the rules that it was made by.
-const Rules = 4
+const Rules = 5
 
 // None is what is recommended when the evidence does not carry the lowest tier.
 const None bench.Tier = "none"
@@ -137,7 +137,7 @@ func (r *review) unmet(rec *Recommendation, tier bench.Tier) []string {
 	if stale := r.stale(); len(stale) > 0 {
 		add("%d of %d cases were last validated more than %d days ago: %s", len(stale), len(r.in.Bench.Cases()), int(MaxCaseAge.Hours()/24), names(stale))
 	}
-	unmet = append(unmet, r.anchorProblems()...)
+	unmet = append(unmet, r.anchorProblems(tier)...)
 	if tier != bench.Bronze {
 		unmet = append(unmet, r.reproductionProblems()...)
 		unmet = append(unmet, r.rootProblems()...)
@@ -227,67 +227,6 @@ func (r *review) stale() []string {
 		}
 	}
 	return ids
-}
-
-// anchorProblems asks that what is under review has been published: what has
-// not can still be taken back.
-func (r *review) anchorProblems() []string {
-	covered := int64(0)
-	for _, a := range r.in.Anchors {
-		covered = max(covered, a.Size)
-	}
-	if covered == 0 {
-		return []string{"no anchor has been published"}
-	}
-	var problems []string
-	for _, a := range r.attempts {
-		if a.Finished != nil && a.Finished.Index >= covered {
-			problems = append(problems, fmt.Sprintf("attempt %s: entry %d is not covered by an anchor; the last covers %d entries", a.ID, a.Finished.Index, covered))
-		}
-	}
-	return problems
-}
-
-// unseen is what is said of a history that only its operator's machine knows. Who
-// keeps it alone can leave out what went wrong and begin again from before.
-const unseen = "no one outside this machine has seen this history"
-
-// outsideProblems asks that an outside observer remembers what is under review.
-func (r *review) outsideProblems(tier bench.Tier) []string {
-	seen := r.seenOutside()
-	if seen.Size == 0 {
-		return []string{fmt.Sprintf("%s: %s needs a witness, or an anchor that git has from a remote, that two people signed for in %s", unseen, tier, bench.PinsFile)}
-	}
-	var problems []string
-	for _, a := range r.attempts {
-		if a.Finished != nil && a.Finished.Index >= seen.Size {
-			problems = append(problems, fmt.Sprintf("attempt %s: no one outside this machine has seen entry %d; %s %s has seen %d entries", a.ID, a.Finished.Index, seen.Kind, seen.By, seen.Size))
-		}
-	}
-	return problems
-}
-
-// seenOutside is who has seen the most.
-func (r *review) seenOutside() evidence.Outside {
-	var most evidence.Outside
-	for _, o := range r.in.Outside {
-		if o.Size > most.Size {
-			most = o
-		}
-	}
-	return most
-}
-
-// outsideNote tells who else has seen the history.
-func (r *review) outsideNote() string {
-	switch seen := r.seenOutside(); {
-	case seen.Size == 0:
-		return unseen
-	case seen.Kind == evidence.OutsideGit:
-		return fmt.Sprintf("as this clone has it, %d entries of the history are in git at %s: look there before you approve", seen.Size, seen.By)
-	default:
-		return fmt.Sprintf("witness %s has seen %d entries of the history", seen.By, seen.Size)
-	}
 }
 
 // rootProblems asks that what ran, and what tested it, found a root file system that
@@ -484,7 +423,8 @@ func (r *review) correctionNotes(samples []sample) []string {
 }
 
 // entries lists the ledger entries that decided: the attempts under review,
-// who ran them again, and for each case the record that counts.
+// who ran them again, from the recordings or live, and for each case the record
+// that counts.
 func (r *review) entries(samples []sample) []int64 {
 	found := []int64{}
 	for _, a := range r.attempts {
@@ -496,6 +436,11 @@ func (r *review) entries(samples []sample) []int64 {
 			found = append(found, x.Index)
 		}
 	}
+	for _, l := range r.live {
+		if l.why == "" {
+			found = append(found, l.Index, l.Finished.Index)
+		}
+	}
 	for _, s := range samples {
 		if s.record != nil {
 			found = append(found, s.record.Index)
@@ -503,7 +448,7 @@ func (r *review) entries(samples []sample) []int64 {
 				found = append(found, s.record.Amendment.Index)
 			}
 			if s.record.Correction != nil {
-				found = append(found, s.record.Correction.Index)
+				found = append(found, s.record.Correction.Index, s.record.Correction.Last())
 			}
 		}
 	}

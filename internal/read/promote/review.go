@@ -32,6 +32,8 @@ type review struct {
 
 	recordings map[digest.Content][]*history.Tape // of the class, in the order of the ledger
 
+	live []liveRun // of the class, in the order of the ledger
+
 	left map[string][]string // why an attempt does not count to the ids
 	// superseded are finished attempts that count and are of another version
 	// of the agent.
@@ -84,6 +86,7 @@ func newReview(in *Input) (*review, error) {
 		}
 		r.attempts[i].evidence = whole
 	}
+	r.live = r.liveRuns()
 	return r, nil
 }
 

@@ -67,7 +67,7 @@ var records = []row{
 	{func() Body { return new(JudgeCalibrated) }, history},
 	{func() Body { return new(CassetteRecorded) }, history},
 	{func() Body { return new(CasePending) }, history},
-	{func() Body { return new(CaseAccepted) }, aside},
+	{func() Body { return new(CaseAccepted) }, history},
 	{func() Body { return new(AnchorPublished) }, history},
 	{func() Body { return new(IntegrityEvent) }, history},
 	{func() Body { return new(Recommendation) }, aside},
