@@ -93,7 +93,7 @@ func FuzzParseAnchor(f *testing.F) {
 func FuzzVerifyCheckpoint(f *testing.F) {
 	receipt, _, checkpoint, p := proofs(f)
 	f.Add(checkpoint)
-	f.Add(append(bytes.Clone(checkpoint), "— someone AAAAAAAA\n"...))
+	f.Add(append(bytes.Clone(checkpoint), "— witness AAAAAAAA\n"...))
 	f.Add(receipt)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := VerifyCheckpoint(data, p)

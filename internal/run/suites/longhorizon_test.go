@@ -53,13 +53,13 @@ func recall(turn int, key string, values ...string) []string {
 }
 
 var chatter = []string{
-	"The printer on the second floor is out of paper again; somebody has taken the last packet and left the drawer open.",
+	"The printer on the second floor is out of paper again; a client has taken the last packet and left the drawer open.",
 	"I am going through the minutes of last week's meeting, and half of the points were moved to the next one as usual.",
-	"A visitor asked whether the canteen has something without nuts today, and nobody at the counter was able to say.",
-	"The lift stops between the floors now and then. It has been reported twice, and each time somebody came and found nothing.",
+	"A visitor asked whether the canteen has something without nuts today, and the cook at the counter could not say.",
+	"The lift stops between the floors now and then. It has been reported twice, and each time a fitter came and found nothing.",
 	"We have had three calls about the same delivery. The driver says that the gate was closed, the porter says that it was not.",
 	"The heating in the east wing makes a noise like a kettle. It is warm, at least, which was different in the winter before.",
-	"Somebody wants to know when the car park is painted, because then all of us have to leave the cars in the street.",
+	"A tenant wants to know when the car park is painted, because then all of us have to leave the cars in the street.",
 }
 
 func (k *talk) scenario() string {
@@ -87,7 +87,7 @@ func (k *talk) scenario() string {
 			}
 		}
 	}
-	fmt.Fprintf(&b, "  - repeat: true\n    text: %q\n", "Noted. I have written it on the list for the house, between the things that wait for spare parts and the things that wait for somebody to decide, and I will come back to it when there is news or when you ask me for the list.")
+	fmt.Fprintf(&b, "  - repeat: true\n    text: %q\n", "Noted. I have written it on the list for the house, between the things that wait for spare parts and the things that wait for the boss to decide, and I will come back to it when there is news or when you ask me for the list.")
 	return b.String()
 }
 

@@ -121,7 +121,7 @@ func TestEveryPageOfTheRegistryReadsWithoutScripts(t *testing.T) {
 		{"/artifact/artifacts/models/acme/tiny", []string{"0.600", "0.610", "accuracy"}},
 		{"/artifact" + shownDataset, []string{"mmlu-pro"}},
 		{"/evaluation/" + ids["tiny2"], []string{"0.600", "published", "accept", "reject", "the seed is not stated"}},
-		{"/evaluation/" + ids["rejected"], []string{"rejected", "nobody has seen the logs"}},
+		{"/evaluation/" + ids["rejected"], []string{"rejected", "the logs were not shown"}},
 		{"/evaluation/" + ids["withdrawn"], []string{"withdrawn"}},
 		{"/evaluation/" + ids["pending"], []string{"cedar/base"}},
 		{"/evaluation/" + ids["observed"], []string{"0.640", "reproducible", "13-gram overlap"}},

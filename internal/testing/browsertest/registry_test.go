@@ -118,7 +118,7 @@ func (c *catalogue) fill() map[string]string {
 		ids[fmt.Sprint("tiny", i)] = c.propose(registry.Eval, manifestOf("acme/tiny", fmt.Sprintf(`{"accuracy":%g,"accuracy_stderr":0.02,"f1":0.5}`, accuracy)), "<script>pwned=1</script>\u202e the seed is not stated", "reject", "accept", "accept")
 		c.now = c.now.Add(13 * 24 * time.Hour)
 	}
-	ids["rejected"] = c.propose(registry.Eval, manifestOf("acme/tiny", `{"accuracy":0.97}`), "nobody has seen the logs", "accept", "reject", "reject")
+	ids["rejected"] = c.propose(registry.Eval, manifestOf("acme/tiny", `{"accuracy":0.97}`), "the logs were not shown", "accept", "reject", "reject")
 	ids["withdrawn"] = c.propose(registry.Eval, manifestOf("acme/tiny", `{"accuracy":0.2}`), "")
 	_, err := c.reg.Withdraw(context.Background(), &c.agent.Agent, ids["withdrawn"], registry.Once{})
 	check(c.t, err)

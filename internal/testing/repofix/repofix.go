@@ -160,8 +160,8 @@ func noAbsolute(k int) bug {
 }
 
 func noDefault(k int) bug {
-	return bug{"greet", "Nobody is greeted when no name is given.",
-		fmt.Sprintf("# greet [NAME] greets somebody at desk %d, or the guest.\ngreet() {\n\techo \"desk %d: good day, $1\"\n}\n", k, k),
+	return bug{"greet", "The guest is not greeted when no name is given.",
+		fmt.Sprintf("# greet [NAME] greets a visitor at desk %d, or the guest.\ngreet() {\n\techo \"desk %d: good day, $1\"\n}\n", k, k),
 		"$1", "${1:-guest}",
 		[][3]string{{"a name", "greet Ana", fmt.Sprintf("desk %d: good day, Ana", k)}, {"no name", "greet", fmt.Sprintf("desk %d: good day, guest", k)}}}
 }
