@@ -273,18 +273,22 @@ func (o originals) repeats(t *task) string {
 		change digest.Content
 		tests  digest.Content
 	)
-	for _, has := range []struct {
+	has := []struct {
 		what any
 		why  string
 	}{
 		{t.issue, "it has the same message as"},
 		{change(t.shapes[0]), "it makes the same change, but for names, literals and comments, as"},
 		{tests(t.shapes[1]), "it has the same tests, but for names, literals and comments, as"},
-	} {
-		if other := o[has.what]; other != "" {
-			return has.why + ": " + other
+	}
+	for _, h := range has {
+		if other := o[h.what]; other != "" {
+			return h.why + ": " + other
 		}
-		o[has.what] = t.id
+	}
+	// What a copy has and its original has not is free: the copy does not become a task.
+	for _, h := range has {
+		o[h.what] = t.id
 	}
 	return ""
 }

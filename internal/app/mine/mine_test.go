@@ -119,3 +119,29 @@ func TestNamedTestsAreThoseThatTheChangeKeeps(t *testing.T) {
 		t.Error("tests that did not begin on the parent were not seen to fail")
 	}
 }
+
+// TestACopyOfATaskIsNone: by its message, its change or its tests, each alone. What was
+// dropped takes nothing from those that follow.
+func TestACopyOfATaskIsNone(t *testing.T) {
+	made := func(id, issue, change, tests string) *task {
+		return &task{commit: &commit{id: id}, issue: issue, shapes: [2]digest.Content{digest.ContentOf([]byte(change)), digest.ContentOf([]byte(tests))}}
+	}
+	known := originals{}
+	for _, tt := range []struct {
+		task *task
+		why  string
+	}{
+		{made("1", "m", "c", "t"), ""},
+		{made("2", "m", "c2", "t2"), "it has the same message as: 1"},
+		{made("3", "m3", "c", "t3"), "it makes the same change, but for names, literals and comments, as: 1"},
+		{made("4", "m4", "c4", "t"), "it has the same tests, but for names, literals and comments, as: 1"},
+		{made("5", "t", "m", "c"), ""}, // the same words elsewhere
+		{made("6", "m3", "c2", "t3"), ""},
+		{made("7", "m4", "c4", "t4"), ""},
+		{made("8", "m8", "c4", "t8"), "it makes the same change, but for names, literals and comments, as: 7"},
+	} {
+		if why := known.repeats(tt.task); why != tt.why {
+			t.Errorf("task %s: %q, want %q", tt.task.id, why, tt.why)
+		}
+	}
+}

@@ -2,12 +2,14 @@ package harness
 
 import (
 	"context"
+	"regexp"
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/format"
 	"tallystick/internal/record/store"
 	"tallystick/internal/run/sandbox"
+	"tallystick/internal/run/sandbox/calls"
 	"tallystick/internal/run/scenario"
 	"tallystick/internal/run/trajectory"
 )
@@ -42,8 +44,9 @@ func (r *run) heldTest(ctx context.Context, now *store.Picture, from string) (ou
 
 // blame parts what was tried while the test ran into what the agent left and what
 // the test does by itself: on the folder as the agent got it, or with the recorded
-// change. An agent cannot keep a test from doing what it does. The test is run again
-// only if something forbidden was tried.
+// change. An agent cannot keep a test from doing what it does; that a test reaches for
+// one address is no leave to reach for another. The test is run again only if something
+// forbidden was tried.
 func (r *run) blame(ctx context.Context, attempts []sandbox.Attempt) (agents, tests []sandbox.Attempt, err error) {
 	own := map[string]bool{}
 	again := []func() (*TestResult, error){func() (*TestResult, error) { return r.untouched(ctx) }}
@@ -59,13 +62,11 @@ func (r *run) blame(ctx context.Context, attempts []sandbox.Attempt) (agents, te
 			return nil, nil, err
 		}
 		for _, a := range result.Attempted {
-			if a.Act != "" {
-				own[string(a.Act)] = true
-			}
+			own[actOf(a)] = true
 		}
 	}
 	for _, a := range attempts {
-		if own[string(a.Act)] {
+		if a.Act != "" && own[actOf(a)] {
 			tests = append(tests, a)
 		} else {
 			agents = append(agents, a)
@@ -74,10 +75,22 @@ func (r *run) blame(ctx context.Context, attempts []sandbox.Attempt) (agents, te
 	return agents, tests, nil
 }
 
+// byChance is what differs between two runs of one test by itself: ports, and the numbers
+// of processes.
+var byChance = regexp.MustCompile(`:[0-9]+$|/proc/[0-9]+`)
+
+// actOf is an act with its subject, the same in every run of one program.
+func actOf(a sandbox.Attempt) string {
+	if a.Act == calls.Flood { // its subject is how many there were
+		return string(a.Act)
+	}
+	return string(a.Act) + " " + a.What + " " + byChance.ReplaceAllString(a.Detail, "")
+}
+
 // hasOther reports whether there is an act that is not among those of the test.
 func hasOther(attempts []sandbox.Attempt, own map[string]bool) bool {
 	for _, a := range attempts {
-		if a.Act != "" && !own[string(a.Act)] {
+		if a.Act != "" && !own[actOf(a)] {
 			return true
 		}
 	}

@@ -171,8 +171,12 @@ func TestACallThatWentThroughUsIsJudgedOnce(t *testing.T) {
 		decisions, want int
 	}{
 		{"executed here", `{\"ok\":true}`, nil, 1, 0},
-		{"denied here, and the model is told so", trajectory.DeniedText + " (policy:deny): no", []string{"refund"}, 1, 1},
+		{"denied here, and the model is told so", trajectory.DeniedText(policy.RuleDenyList) + ": no", []string{"refund"}, 1, 1},
+		{"denied here, and the model is told so in a client's words", "Error calling tool refund: " + trajectory.DeniedText(policy.RuleDenyList) + ": no. Try something else.", []string{"refund"}, 1, 1},
 		{"denied here and made all the same", "refunded", []string{"refund"}, 1, 2},
+		{"denied here and made all the same, in the words of a denial", "denied by policy, and refunded", []string{"refund"}, 1, 2},
+		{"denied here and made all the same, by another rule", "refunded; not " + trajectory.DeniedText("another"), []string{"refund"}, 1, 2},
+		{"denied here and made all the same, with an error that is not ours", "error: denied by Policy (" + policy.RuleDenyList + ")", []string{"refund"}, 1, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := &spoken{replies: []string{chatAsks(`a mcp__shop__refund {"n":1}`), finished}}

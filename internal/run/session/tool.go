@@ -103,7 +103,7 @@ func (s *Session) keepArgs(whole []byte) {
 }
 
 func deniedText(d policy.Decision) string {
-	return fmt.Sprintf(trajectory.DeniedText+" (%s): %s", d.Rule, d.Reason)
+	return trajectory.DeniedText(d.Rule) + ": " + d.Reason
 }
 
 // descriptionTrust is the label of who wrote a tool's description.

@@ -35,6 +35,7 @@ type ToolCall struct {
 	gone   bool   // it turned out to be another one
 	other  []Args // that it was asked for with, where they are not all in Args
 	inside bool   // the agent is ours
+	rule   string // of the policy, that decided last
 }
 
 // Otherwise lists what was asked for in the place of a call, where the call was
@@ -142,13 +143,14 @@ func (c *ToolCall) wasDenied() bool {
 	return c.Call != "" && c.Made == nil && c.Check == policy.Denied
 }
 
-// Defied reports whether the agent tells of a result of a call that was denied here.
+// Defied reports whether the agent tells of a result of a call that was denied here. Who
+// tells its model of the denial quotes it: that it was denied, by which rule.
 func (c *ToolCall) Defied() bool {
-	return c.wasDenied() && c.Report != nil && !strings.Contains(c.Report.Result.Head, DeniedText)
+	return c.wasDenied() && c.Report != nil && !strings.Contains(c.Report.Result.Head, DeniedText(c.rule))
 }
 
-// DeniedText begins what an agent is told about a call that the policy denied.
-const DeniedText = "denied by policy"
+// DeniedText begins what an agent is told about a call that a rule of the policy denied.
+func DeniedText(rule string) string { return "denied by policy (" + rule + ")" }
 
 // A viewBuilder finds the call that an event is about in a time that does not
 // grow with the number of calls: an agent decides how many there are.
@@ -187,7 +189,7 @@ func (b *viewBuilder) add(e *Event) {
 		b.arrive(e, p)
 	case *PolicyDecision:
 		if c := b.bySession[p.Call]; c != nil && p.Action == policy.Tool {
-			c.Check, c.Judged = p.Check, true
+			c.Check, c.Judged, c.rule = p.Check, true, p.Rule
 		}
 	case *ToolExecuted:
 		b.execute(e, p)

@@ -79,7 +79,7 @@ func TestOneCallIsOneCallAndNoneIsHidden(t *testing.T) {
 		{"executed here, and another result reported", []Payload{asks("a", "refund", `{"n":1}`), arrives("c1", "", "refund", `{"n":2}`), allowed("c1", "refund"), made("c1", "refund", `{"n":2}`, "two"),
 			reports("a", "refund", `{"n":1}`, "one")}, []string{"reported refund", "executed refund"}},
 		{"by the built-in agent, which adds a key", []Payload{asks("a", "pay", `{"n":1}`), arrives("c1", "a", "pay", `{"n":1,"key":"k"}`), allowed("c1", "pay"), made("c1", "pay", `{"n":1,"key":"k"}`, "ok")}, []string{"executed pay"}},
-		{"denied, and the agent says so", []Payload{asks("a", "refund", `{}`), arrives("c1", "", "refund", `{}`), denied("c1", "refund"), reports("a", "refund", `{}`, "denied by policy")}, []string{"proposed refund denied"}},
+		{"denied, and the agent says so", []Payload{asks("a", "refund", `{}`), arrives("c1", "", "refund", `{}`), denied("c1", "refund"), reports("a", "refund", `{}`, DeniedText(policy.RuleDenyList)+": r")}, []string{"proposed refund denied"}},
 		{"denied, and reported with a result all the same", []Payload{asks("a", "refund", `{}`), arrives("c1", "", "refund", `{}`), denied("c1", "refund"), reports("a", "refund", `{}`, "paid 100")}, []string{"reported refund denied"}},
 
 		{"parallel calls that are equal", []Payload{asks("a", "refund", `{}`), asks("b", "refund", `{}`), reports("a", "refund", `{}`, "ok"), reports("b", "refund", `{}`, "ok")}, []string{"reported refund", "reported refund"}},
