@@ -21,9 +21,10 @@ megabyte.
 
 What it leaves out: of SSH keys it knows only ssh-ed25519, and gives up on a signers file
 with other keys, OpenPGP's included, or with authorities, and on OpenPGP signatures; those
-of people on an anchor it does not read, and says so. It ignores cosignatures of witnesses. It does not
-compare a ledger with anchors, tiles or memory, so it cannot notice that whole batches were
-cut from the end. Of a bench it reads signed.json and no YAML. It grades nothing.
+of people on an anchor it does not read, and says so. It ignores cosignatures of witnesses.
+That whole batches were cut from the end of a ledger it notices by what is left around it
+(anchors, tiles, checkpoints, receipts), and not if all of that is gone too: it has no
+memory and asks no witness. Of a bench it reads signed.json and no YAML. It grades nothing.
 """
 import argparse, base64, hashlib, json, os, re, struct, sys, unicodedata
 from datetime import datetime, timezone
@@ -625,10 +626,12 @@ def check_origin(origin):
          and not {"", ".", ".."} & set(origin.split("/")), "no origin: %.40s" % origin)
     return origin
 
+def leaf_record(origin, index, prev, content):
+    return encode({"content": "blake3:" + content.hex(), "index": index,
+                   "origin": origin, "prev": "sha256:" + prev.hex()}).encode()
+
 def leaf_hash(origin, index, prev, content):
-    leaf = {"content": "blake3:" + content.hex(), "index": index,
-            "origin": origin, "prev": "sha256:" + prev.hex()}
-    return sha256(b"\0" + encode(leaf).encode())
+    return sha256(b"\0" + leaf_record(origin, index, prev, content))
 
 def node_hash(left, right):
     return sha256(b"\1" + left + right)
@@ -786,6 +789,7 @@ class Ledger:
         self.batch = 0                          # bytes of lines since that seal
         self.seals = {}                         # head and root at the size of each seal
         self.keys = set()                       # of every operator who was in force at one
+        self.leaves = []                        # the leaf records
 
     def line(self, line):
         must(self.batch <= MAX_BATCH, "no seal where the longest batch would end")
@@ -814,7 +818,8 @@ class Ledger:
             must(isinstance(body["signatures"], list), "signatures is not a list")
             self.changed = self.signers.next(text(body["signers"]), body["signatures"], self.time)
             must(encode(body["version"]) == str(self.changed.version), "version is another one")
-        self.tree.add(leaf_hash(self.origin, index, prev, content))
+        self.leaves.append(leaf_record(self.origin, index, prev, content))
+        self.tree.add(sha256(b"\0" + self.leaves[-1]))
 
     def seal(self, check, data):
         match = re.fullmatch(SEAL, data)
@@ -832,24 +837,120 @@ class Ledger:
         self.batch = 0
 
 def verify_ledger(folder, signers):
-    """A ledger, or that of a workspace: its segments, and what was published of it."""
-    anchors = []
-    if os.path.isdir(os.path.join(folder, ".tally")):
-        beside = os.path.join(folder, "audit", "anchors")
+    """A ledger, or that of a workspace: its segments, and what is left of it around them."""
+    workspace = folder if os.path.isdir(os.path.join(folder, ".tally")) else None
+    beside, kept = os.path.join(folder, "anchors"), None
+    if workspace:
+        beside, kept = os.path.join(folder, "audit", "anchors"), os.path.join(folder, ".tally", "checkpoints")
         folder = os.path.join(folder, ".tally", "ledger")
-        anchors = [os.path.join(beside, name) for name in sorted(listed(beside)) if name.endswith(".json")]
-    segments = os.path.join(folder, "segments")
+    anchors, notes = named(beside, ".json"), named(kept, ".checkpoint")
+    segments, tiles = os.path.join(folder, "segments"), os.path.join(folder, "tiles")
+    note, pieces = os.path.join(tiles, "checkpoint"), find_tiles(tiles)
+    published = os.path.exists(note)
     found, ledger = walk({name: os.path.join(segments, name) for name in os.listdir(segments)},
-                         read(signers).decode(), bool(anchors))
+                         read(signers).decode(), bool(anchors or notes or pieces or published))
     keys = [(ledger.origin, key) for key in ledger.keys]
-    note = os.path.join(folder, "tiles", "checkpoint")
-    if os.path.exists(note):
-        origin, size, root = here("tiles/checkpoint", lambda: verify_checkpoint(read(note).decode(), keys))
-        covers("tiles/checkpoint", ledger, origin, size, root)
+    for path in notes + [note] * published:
+        origin, size, root = here(path, lambda: verify_checkpoint(read(path).decode(), keys))
+        covers(path, ledger, origin, size, root)
+        pieces |= tiles_of(size) if path == note else set()     # what it covers must be there
     for path in anchors:
         _, origin, size, head, root, _ = here(path, lambda: check_anchor(path, keys))
         covers(path, ledger, origin, size, root, head)
+    check_tiles(tiles, pieces, ledger)
+    for name, receipt in receipts_in(workspace):
+        try:
+            note = parse_receipt(receipt)[-1]
+        except (Malformed, UnicodeError):       # only the name is a receipt's
+            continue
+        if note.split("\n")[0] == ledger.origin:        # people keep those of other ledgers too
+            origin, size, root = here(name, lambda: verify_checkpoint(note, keys))
+            covers(name, ledger, origin, size, root)
     return found + "; %d anchors" % len(anchors)
+
+TILE = re.compile("tile/(entries|0|[1-6])/((?:x[0-9]{3}/)*[0-9]{3})(?:[.]p/([1-9][0-9]{0,2}))?")
+
+def tile_path(level, number, width):
+    """receipt.md; c2sp.org/tlog-tiles."""
+    digits = "%03d" % (number % 1000)
+    while number >= 1000:
+        number //= 1000
+        digits = "x%03d/%s" % (number % 1000, digits)
+    return "tile/%s/%s%s" % (level, digits, "" if width == 256 else ".p/%d" % width)
+
+def parse_tile(path):
+    """Level, number and width of the tile that a path names; None if it names none."""
+    match = TILE.fullmatch(path)
+    if not match:
+        return None
+    tile = match[1], int(match[2].replace("x", "").replace("/", "")), int(match[3] or 256)
+    return tile if tile_path(*tile) == path and (match[3] is None or tile[2] < 256) else None
+
+def tiles_of(size):
+    """The paths of all tiles of a tree."""
+    paths, level = set(), 0
+    while size:
+        for number in range((size + 255) // 256):
+            width = min(256, size - 256 * number)
+            paths |= {tile_path(name, number, width) for name in [level] + ["entries"] * (level == 0)}
+        size, level = size // 256, level + 1
+    return paths
+
+def find_tiles(folder):
+    """The paths below a folder that name tiles; others are not of the ledger."""
+    return {path for path in below(folder) if parse_tile(path)}
+
+def check_tiles(folder, paths, ledger):
+    hashes = [[sha256(b"\0" + leaf) for leaf in ledger.leaves]]
+    for path in sorted(paths):
+        level, number, width = parse_tile(path)
+        first, up = 256 * number, 0 if level == "entries" else int(level)
+        must((first + width) << 8 * up <= ledger.sealed, "tiles/%s is of more entries than the ledger has" % path, Refused)
+        while len(hashes) <= up:
+            below_it = hashes[-1]
+            hashes.append([subtree(below_it[i:i + 256]) for i in range(0, len(below_it) - 255, 256)])
+        want = hashes[up][first:first + width]
+        if level == "entries":
+            want = [struct.pack(">H", len(leaf)) + leaf for leaf in ledger.leaves[first:first + width]]
+        file = os.path.join(folder, *path.split("/"))
+        must(os.path.isfile(file), "tiles/%s is missing" % path, Refused)
+        must(read(file) == b"".join(want), "tiles/%s is of other entries" % path, Refused)
+
+def subtree(hashes):
+    """The root over 256 hashes."""
+    while len(hashes) > 1:
+        hashes = [node_hash(hashes[i], hashes[i + 1]) for i in range(0, len(hashes), 2)]
+    return hashes[0]
+
+def below(folder, skip=lambda path: False):
+    """The paths of the regular files below a folder."""
+    for at, folders, files in os.walk(folder or os.devnull):
+        where = os.path.relpath(at, folder).replace(os.sep, "/")
+        inside = [name if where == "." else where + "/" + name for name in files]
+        folders[:] = [name for name in folders if not skip(name if where == "." else where + "/" + name)]
+        yield from (path for path in inside if os.path.isfile(os.path.join(folder, path))
+                    and not os.path.islink(os.path.join(folder, path)))
+
+def receipts_in(workspace):
+    """What may be receipts in a workspace, with their places: files of any name, and those in recommendations."""
+    def skip(path):
+        return path.split("/")[-1] == ".git" or path == "bench" or re.match("[.]tally/(?!recommendations(/|$))", path)
+    for path in below(workspace, skip):
+        advice, file = path.startswith(".tally/recommendations/"), os.path.join(workspace, path)
+        if path.startswith(".tally/") and not advice or not os.access(file, os.R_OK) \
+                or os.path.getsize(file) > (64 << 20 if advice else 65536):
+            continue
+        data = read(file)
+        yield path, data
+        try:
+            receipts = json.loads(data)["receipts"].values() if advice else ()
+        except (ValueError, LookupError, TypeError, AttributeError):
+            continue
+        yield from (("a receipt in " + path, receipt.encode()) for receipt in receipts if isinstance(receipt, str))
+
+def named(folder, end):
+    """The files of a folder whose names end so."""
+    return [os.path.join(folder, name) for name in sorted(listed(folder)) if name.endswith(end)] if folder else []
 
 def listed(folder):
     return os.listdir(folder) if os.path.isdir(folder) else []

@@ -10,9 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/app/ceremony"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/seal"
 	"tallystick/internal/record/workspace"
 	"tallystick/internal/run/bench"
 )
@@ -69,6 +71,7 @@ type initAnswer struct {
 	TrustRoot digest.ID `json:"trust_root"`
 	VKey      string    `json:"vkey"`
 	Signers   []string  `json:"signers"`
+	Next      []string  `json:"next"` // commands
 }
 
 func runInit(ctx context.Context, env *Env, o ceremony.InitOptions) error {
@@ -91,17 +94,34 @@ func runInit(ctx context.Context, env *Env, o ceremony.InitOptions) error {
 	for _, entry := range s.InForce.Entries() {
 		a.Signers = append(a.Signers, entry.Principals)
 	}
+	a.Next = afterInit(p, s.InForce)
 	return env.Answer(a, func(out io.Writer) {
 		fmt.Fprintf(out, "workspace   %s\nledger      %s\ntrust root  %s\nledger key  %s\n", plain.Line(a.Workspace), a.Origin, a.TrustRoot, a.VKey)
 		for _, entry := range s.InForce.Entries() {
 			fmt.Fprintf(out, "signer      %s %v\n", plain.Line(entry.Principals), entry.Roles)
 		}
-		next := "tally bench new CLASS"
-		if workspace.Exists(p.Path(bench.Dir, ceremony.ExampleClass)) {
-			next = "tally bench verify --all; tally run " + ceremony.ExampleClass
+		if len(a.Next) == 1 {
+			fmt.Fprintf(out, "\nNext: %s\n", plain.Line(a.Next[0]))
+			return
 		}
-		fmt.Fprintf(out, "\nNext: %s\n", next)
+		fmt.Fprint(out, "\nNext:\n")
+		for _, command := range a.Next {
+			fmt.Fprintf(out, "  %s\n", plain.Line(command))
+		}
 	})
+}
+
+// afterInit are the commands to type next. Only the people themselves can sign who the
+// operator is; the examples have done so.
+func afterInit(p *dossier.Place, signers *seal.Signers) []string {
+	var next []string
+	if _, _, err := p.VerifyOperators(signers); err != nil {
+		next = append(next, "tally signers operators --sign KEY   # two people, each with their own key: it says who the operator is, and --strict asks for it")
+	}
+	if workspace.Exists(p.Path(bench.Dir, ceremony.ExampleClass)) {
+		return append(next, "tally bench verify --all; tally run "+ceremony.ExampleClass)
+	}
+	return append(next, "tally bench new CLASS")
 }
 
 // scaffoldAnswer tells what was made for an agent.

@@ -1,13 +1,9 @@
 package dossier
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
@@ -22,7 +18,8 @@ import (
 )
 
 // KeepCheckpoint keeps the checkpoint of an anchor just published, so that it
-// shows later that witnesses had seen a registration before the first case.
+// shows later that witnesses had seen a registration before the first case: a day
+// has one anchor file, which the last publication of the day replaces.
 func (p *Place) KeepCheckpoint(pub *sequencer.Published) error {
 	if len(pub.Witnesses) == 0 {
 		return nil
@@ -32,57 +29,6 @@ func (p *Place) KeepCheckpoint(pub *sequencer.Published) error {
 		return err
 	}
 	return store.WriteFile(store.OS{}, filepath.Join(dir, fmt.Sprintf("%d.checkpoint", pub.Anchor.Size)), []byte(pub.Anchor.Checkpoint), 0o600)
-}
-
-// A keptCheckpoint is a cosigned checkpoint that was kept beside the ledger. A
-// day has one anchor file, which the last publication of the day replaces; the
-// checkpoint of a registration would be lost with it.
-type keptCheckpoint struct {
-	path string
-	note []byte
-	head ledger.TreeHead
-}
-
-// loadCheckpoints reads what KeepCheckpoint kept. Nothing is verified yet.
-func (p *Place) loadCheckpoints() ([]keptCheckpoint, error) {
-	dir := p.CheckpointsDir()
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, refusal.Newf(refusal.Unreadable, "reading checkpoints: %w", err)
-	}
-	var kept []keptCheckpoint
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), ".checkpoint") {
-			continue
-		}
-		c := keptCheckpoint{path: filepath.Join(dir, e.Name())}
-		if c.note, err = store.ReadFile(store.OS{}, c.path, 1<<20); err != nil {
-			return nil, err
-		}
-		text, _, _ := strings.Cut(string(c.note), "\n\n")
-		if c.head, err = ledger.ParseTreeHead(text + "\n"); err != nil {
-			return nil, refusal.Newf(refusal.CheckpointInvalid, "%s: %w", c.path, err).WithHint("it was changed after it was kept; restore it, or set it aside: attempts then lose the level witnessed")
-		}
-		kept = append(kept, c)
-	}
-	return kept, nil
-}
-
-// expectation is what the ledger must contain to agree with the checkpoint.
-func (c keptCheckpoint) expectation() ledger.Expectation {
-	return ledger.Expectation{TreeHead: c.head, Source: "the checkpoint " + filepath.Base(c.path), Confirm: func(signers *seal.Signers) error {
-		var keys []ledger.LogKey
-		for _, e := range signers.Entries() {
-			if pub, ok := e.Key.Ed25519(); ok && slices.Contains(e.Roles, seal.Operator) {
-				keys = append(keys, ledger.LogKey{Origin: c.head.Origin, Key: pub})
-			}
-		}
-		_, err := ledger.VerifyCheckpoint(c.note, ledger.Policy{Logs: keys})
-		return err
-	}}
 }
 
 // cosigned verifies which checkpoints the workspace's witnesses cosigned. That
@@ -97,7 +43,7 @@ func (r *Reading) cosigned(v *ledger.Verified) ([]history.Cosigned, error) {
 		notes[a.Path] = []byte(a.Checkpoint)
 	}
 	for _, c := range r.kept {
-		notes[c.path] = c.note
+		notes[c.Path] = c.Note
 	}
 	var out []history.Cosigned
 	for path, note := range notes {
@@ -134,7 +80,7 @@ func (r *Reading) Anchors() ([]CosignedAnchor, error) {
 
 // cosignedAnchors says of each anchor and kept checkpoint when a witness that two
 // people signed for cosigned it.
-func (p *Place) cosignedAnchors(pins *bench.Pins, v *ledger.Verified, files []sequencer.AnchorFile, kept []keptCheckpoint) ([]CosignedAnchor, error) {
+func (p *Place) cosignedAnchors(pins *bench.Pins, v *ledger.Verified, files []sequencer.AnchorFile, kept []sequencer.KeptCheckpoint) ([]CosignedAnchor, error) {
 	policies, err := p.witnessPolicies(pins, v)
 	if err != nil {
 		return nil, err
@@ -151,14 +97,14 @@ func (p *Place) cosignedAnchors(pins *bench.Pins, v *ledger.Verified, files []se
 		anchors = append(anchors, CosignedAnchor{Size: a.Size, Cosigned: cosignedAt(a.Checkpoint.Note, policies[0].Witnesses)})
 	}
 	for _, c := range kept {
-		checkpoint, err := cosignedUnder(policies, func(p ledger.Policy) (*ledger.Checkpoint, error) { return ledger.VerifyCheckpoint(c.note, p) })
+		checkpoint, err := cosignedUnder(policies, func(p ledger.Policy) (*ledger.Checkpoint, error) { return ledger.VerifyCheckpoint(c.Note, p) })
 		if err != nil {
-			return nil, p.Alarm(fmt.Errorf("%s: %w", c.path, err))
+			return nil, p.Alarm(fmt.Errorf("%s: %w", c.Path, err))
 		}
 		if checkpoint == nil {
 			continue // as of an anchor: some witnesses are not enough
 		}
-		if at := cosignedAt(c.note, policies[0].Witnesses); !at.IsZero() {
+		if at := cosignedAt(c.Note, policies[0].Witnesses); !at.IsZero() {
 			anchors = append(anchors, CosignedAnchor{Size: checkpoint.Size, Cosigned: at})
 		}
 	}

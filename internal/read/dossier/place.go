@@ -118,7 +118,7 @@ func (p *Place) folder() (sequencer.Place, error) {
 	if err != nil {
 		return sequencer.Place{}, err
 	}
-	return sequencer.Place{FS: p.fs(), Dir: p.LedgerDir(), StateDir: state, Anchors: p.AnchorsDir()}, nil
+	return sequencer.Place{FS: p.fs(), Dir: p.LedgerDir(), StateDir: state, Anchors: p.AnchorsDir(), Checkpoints: p.CheckpointsDir()}, nil
 }
 
 // OperatorKey reads the operator's key: TALLY_OPERATOR_KEY, or the workspace's.
@@ -291,10 +291,14 @@ func securityBlock(err error, proof string) string {
 		return b.String()
 	}
 	fmt.Fprintf(&b, "This ledger does NOT extend %s.\n", p.Fork.Source)
-	fmt.Fprintf(&b, "    expected: %d entries, root %s\n", p.Fork.Expected.Size, p.Fork.Expected.Root)
+	if p.Fork.Expected.Origin == "" { // only the length is known
+		fmt.Fprintf(&b, "    expected: %d entries or more\n", p.Fork.Expected.Size)
+	} else {
+		fmt.Fprintf(&b, "    expected: %d entries, root %s\n", p.Fork.Expected.Size, p.Fork.Expected.Root)
+	}
 	fmt.Fprintf(&b, "    found:    %d entries, root %s\n", p.Fork.Found.Size, p.Fork.Found.Root)
 	if p.Fork.Vanished() {
-		fmt.Fprintf(&b, "There is no ledger here: it was taken away, or this is another clone and the ledger of %s is kept elsewhere.\n", p.Fork.Expected.Origin)
+		fmt.Fprintf(&b, "There is no ledger here: it was taken away, or this is another clone and the ledger of %s is kept elsewhere.\n", p.Fork.Found.Origin)
 	} else {
 		b.WriteString("Someone rewrote history after it was signed or published, or this is a different ledger.\n")
 	}

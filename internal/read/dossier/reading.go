@@ -57,7 +57,7 @@ type Reading struct {
 	people   people
 	verified *ledger.Verified
 	anchors  []sequencer.AnchorFile
-	kept     []keptCheckpoint
+	kept     []sequencer.KeptCheckpoint
 	pins     *bench.Pins      // nil if none are signed
 	git      *gitCheck        // nil unless git is to be looked at
 	tree     *ledger.Tree     // nil unless entries will be proved
@@ -168,16 +168,13 @@ func (r *Reading) Refresh() error {
 	if err != nil {
 		return err
 	}
-	kept, err := r.loadCheckpoints()
+	kept, err := sequencer.LoadCheckpoints(place.FS, place.Checkpoints)
 	if err != nil {
 		return err
 	}
 	// Before it is read: what is appended meanwhile is a reason to read again. That
 	// there is no ledger is for the verification to say.
 	r.files, _ = r.lookAtFiles()
-	for _, c := range kept {
-		expect = append(expect, c.expectation())
-	}
 	r.anchors, r.kept = anchors, kept
 	clear(r.benches)
 	clear(r.heldOut)

@@ -81,6 +81,10 @@ func (p *Place) report(ctx context.Context, o LedgerOptions, a *LedgerReport) er
 		return err
 	}
 	a.Anchors = len(anchors)
+	receipts, err := sequencer.Receipts(place.FS, p.Dir)
+	if err != nil {
+		return err
+	}
 	vault := p.link.Vault()
 	complete, operators := p.completeness(vault, anchors, o.Covers), SeenOperators{}
 	tiles, err := place.CheckTiles()
@@ -93,7 +97,7 @@ func (p *Place) report(ctx context.Context, o LedgerOptions, a *LedgerReport) er
 	var beside besideLedger
 	events := eventSeals{}
 	v, err := place.Verify(ledger.Options{
-		Origin: p.Settings.Origin, TrustRoot: p.Settings.TrustRoot, Expect: expect, Decode: true, EverySeal: o.Strict,
+		Origin: p.Settings.Origin, TrustRoot: p.Settings.TrustRoot, Expect: slices.Concat(expect, receipts), Decode: true, EverySeal: o.Strict,
 		Visit: func(r ledger.Record) error {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -146,7 +150,7 @@ func (p *Place) report(ctx context.Context, o LedgerOptions, a *LedgerReport) er
 		return err
 	}
 	a.Problems = append(append(a.Problems, changed...), beside.problems(unsigned)...)
-	kept, err := p.loadCheckpoints()
+	kept, err := sequencer.LoadCheckpoints(place.FS, place.Checkpoints)
 	if err != nil {
 		return err
 	}
@@ -236,7 +240,7 @@ func (p *Place) lookAtOperators(v *ledger.Verified, seen SeenOperators, a *Ledge
 		}
 		return nil
 	case refusal.Is(err, refusal.TwoPersonRule):
-		a.Problems = append(a.Problems, ledger.Problem{Index: -1, Kind: "operators", Name: refusal.StrictGap, Detail: "two people have not signed the operators file, so it is not trusted: " + err.Error()})
+		a.Problems = append(a.Problems, ledger.Problem{Index: -1, Kind: "operators", Name: refusal.StrictGap, Detail: `not yet signed by two people, so not trusted; each signs it with "tally signers operators --sign KEY": ` + err.Error()})
 		return nil
 	case refusal.ExitCode(err) == refusal.ExitUnverified:
 		a.Problems = append(a.Problems, ledger.Problem{Index: -1, Kind: "operators", Name: refusal.Of(err).Name, Detail: err.Error()})

@@ -66,6 +66,11 @@ type Expectation struct {
 	TreeHead
 	Head   digest.ID // chain head at that size; zero if not known
 	Source string    // what a message calls it, as in "the anchor of 2026-05-12"
+	// SizeOnly says that nothing but the size is known: the ledger must be as long.
+	SizeOnly bool
+	// Stray says that it comes from a file that may well be of another ledger: then
+	// it is left out.
+	Stray bool
 	// Confirm, if set, verifies the expectation itself against the signers in
 	// force at its size, before the ledger is blamed for not meeting it.
 	Confirm func(*seal.Signers) error
@@ -76,8 +81,10 @@ func (w *walk) expected() error {
 	for len(w.expect) > 0 && w.expect[0].Size <= w.chain.size {
 		e := w.expect[0]
 		w.expect = w.expect[1:]
-		if err := w.confirm(e, w.signers); err != nil {
+		if counts, err := w.confirm(e, w.signers); err != nil {
 			return err
+		} else if !counts {
+			continue
 		}
 		found := known{TreeHead{Origin: w.chain.origin, Size: w.chain.size, Root: w.chain.Root()}, w.chain.head}
 		if err := found.meets(e); err != nil {
@@ -104,6 +111,8 @@ type known struct {
 // meets compares what was found with what was expected.
 func (found known) meets(e Expectation) error {
 	switch {
+	case e.SizeOnly:
+		return nil
 	case e.Origin != found.Origin:
 		return forked(e, found.TreeHead, -1, "%s is of the ledger %s, this is %s", e.Source, e.Origin, found.Origin)
 	case e.Size == found.Size && e.Root != found.Root:
@@ -114,15 +123,18 @@ func (found known) meets(e Expectation) error {
 	return nil
 }
 
-func (w *walk) confirm(e Expectation, signers *seal.Signers) error {
+// confirm verifies an expectation itself, and reports whether the ledger must meet it.
+func (w *walk) confirm(e Expectation, signers *seal.Signers) (counts bool, err error) {
+	if e.Stray && (w.chain == nil || e.Origin != w.chain.origin) {
+		return false, nil
+	}
 	if e.Confirm == nil {
-		return nil
+		return true, nil
 	}
-	err := e.Confirm(signers)
-	if err == nil {
-		return nil
+	if err = e.Confirm(signers); err == nil {
+		return true, nil
 	}
-	return &Problem{Index: e.Size - 1, Kind: "anchor", Detail: fmt.Sprintf("%s: %v", e.Source, err), Name: refusal.Of(err).Name}
+	return false, &Problem{Index: e.Size - 1, Kind: "anchor", Detail: fmt.Sprintf("%s: %v", e.Source, err), Name: refusal.Of(err).Name}
 }
 
 func forked(e Expectation, found TreeHead, index int64, format string, args ...any) *Problem {

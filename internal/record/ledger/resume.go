@@ -51,7 +51,7 @@ func (v *Verified) serves(o Options) bool {
 	}
 	return !slices.ContainsFunc(o.Expect, func(e Expectation) bool {
 		_, known := v.knownAt(e.Size)
-		return e.Size <= v.chain.size && !known
+		return e.Size <= v.chain.size && !known && !e.SizeOnly
 	})
 }
 
@@ -102,11 +102,14 @@ func (v *Verified) openAfterSeal(s Segment) (io.ReadCloser, error) {
 // takeUp makes the end of an earlier verification the beginning of this one. Its
 // last seal is pending again: the next one by the same key covers it.
 func (w *walk) takeUp(v *Verified) error {
+	w.chain = v.Chain()
 	for len(w.expect) > 0 && w.expect[0].Size <= v.chain.size {
 		e := w.expect[0]
 		w.expect = w.expect[1:]
-		if err := w.confirm(e, v.signersAt(e.Size)); err != nil {
+		if counts, err := w.confirm(e, v.signersAt(e.Size)); err != nil {
 			return err
+		} else if !counts {
+			continue
 		}
 		found, _ := v.knownAt(e.Size)
 		if err := found.meets(e); err != nil {
@@ -114,7 +117,7 @@ func (w *walk) takeUp(v *Verified) error {
 		}
 	}
 	pending := v.lastSeal
-	w.chain, w.pending = v.Chain(), &pending
+	w.pending = &pending
 	w.time, w.signers, w.inForce, w.history = v.LastTime, v.Signers, v.Signers, v.history
 	w.once = v.once
 	w.met = slices.Clip(v.met)

@@ -90,18 +90,40 @@ func makeTile(tree *Tree, leaves *Leaves, t tlog.Tile) (Tile, error) {
 // of the tree that it was published with. It reports false when the path is no
 // tile's, or that of a tree larger than this one.
 func TileAt(tree *Tree, leaves *Leaves, path string) (Tile, bool) {
-	// Package tlog spells the height out and calls entries data.
-	rest := strings.TrimPrefix(path, "tile/")
-	if after, entries := strings.CutPrefix(rest, "entries/"); entries {
-		rest = "data/" + after
-	}
-	t, err := tlog.ParseTilePath(fmt.Sprintf("tile/%d/%s", tileHeight, rest))
-	const maxLevel = 8 // has no tile in a tree of maxTreeSize
-	if err != nil || t.N > maxTreeSize || t.N*tileWidth+int64(t.W) > tree.size>>(tileHeight*min(max(t.L, 0), maxLevel)) {
+	t, ok := parseTile(path)
+	if !ok || reach(t) > tree.size {
 		return Tile{}, false
 	}
 	tile, err := makeTile(tree, leaves, t)
 	return tile, err == nil && tile.Path == path
+}
+
+// TileReach is how many entries a tree has at least that has a tile of that path; 0 if
+// the path is not a tile's.
+func TileReach(path string) int64 {
+	t, ok := parseTile(path)
+	if !ok {
+		return 0
+	}
+	return reach(t)
+}
+
+// reach is how many entries a tree has at least that has the tile.
+func reach(t tlog.Tile) int64 { return (t.N*tileWidth + int64(t.W)) << (tileHeight * max(t.L, 0)) }
+
+// parseTile reads the path of a tile of a tree that may be as large as any.
+func parseTile(path string) (t tlog.Tile, ok bool) {
+	// Package tlog spells the height out and calls entries data.
+	rest, ok := strings.CutPrefix(path, "tile/")
+	if after, entries := strings.CutPrefix(rest, "entries/"); entries {
+		rest = "data/" + after
+	}
+	t, err := tlog.ParseTilePath(fmt.Sprintf("tile/%d/%s", tileHeight, rest))
+	const maxLevel = 6 // the highest that has a tile in a tree of maxTreeSize
+	if !ok || err != nil || t.L > maxLevel || t.N > maxTreeSize/tileWidth>>(tileHeight*max(t.L, 0)) {
+		return t, false
+	}
+	return t, true
 }
 
 // bundle is the entry bundle of the leaves from first on, where a tile begins:

@@ -495,13 +495,14 @@ func ExtendSigners(before *seal.Signers, change *evidence.SignersChanged, at evi
 // vanished reports a ledger without a seal of which more is known: it is not a
 // new one, everything was taken out of it.
 func (w *walk) vanished() error {
-	if len(w.opt.Expect) == 0 {
+	expect := slices.DeleteFunc(slices.Clone(w.opt.Expect), func(e Expectation) bool { return e.Stray && e.Origin != w.opt.Origin })
+	if len(expect) == 0 {
 		return nil
 	}
-	e := slices.MaxFunc(w.opt.Expect, func(a, b Expectation) int { return cmp.Compare(a.Size, b.Size) })
+	e := slices.MaxFunc(expect, func(a, b Expectation) int { return cmp.Compare(a.Size, b.Size) })
 	return &Problem{Index: 0, Kind: "rollback", Name: refusal.HistoryRolledBack,
 		Detail: fmt.Sprintf("%s covers %d entries, this ledger has none", e.Source, e.Size),
-		Fork:   &Fork{Source: e.Source, Expected: e.TreeHead, Found: TreeHead{Origin: e.Origin}}}
+		Fork:   &Fork{Source: e.Source, Expected: e.TreeHead, Found: TreeHead{Origin: cmp.Or(e.Origin, w.opt.Origin)}}}
 }
 
 func (w *walk) finish(segments []Segment) (*Verified, error) {
@@ -527,8 +528,10 @@ func (w *walk) finish(segments []Segment) (*Verified, error) {
 		if e.Size <= v.Size {
 			continue
 		}
-		if err := w.confirm(e, v.Signers); err != nil {
+		if counts, err := w.confirm(e, v.Signers); err != nil {
 			return nil, err
+		} else if !counts {
+			continue
 		}
 		return nil, &Problem{Index: v.Size, Kind: "rollback", Name: refusal.HistoryRolledBack,
 			Detail: fmt.Sprintf("%s covers %d entries, this ledger ends after %d", e.Source, e.Size, v.Size),

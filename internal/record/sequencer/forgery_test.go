@@ -567,6 +567,9 @@ func TestTilesAreComparedWithTheEntries(t *testing.T) {
 		o := options(cfg)
 		o.Visit = tiles.Visit
 		v, err := cfg.Verify(o)
+		if refusal.ExitCode(err) == refusal.ExitUnverified { // the walk found it
+			return []ledger.Problem{{Name: refusal.Of(err).Name, Detail: err.Error()}}, nil
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -638,7 +641,8 @@ func TestTilesAreComparedWithTheEntries(t *testing.T) {
 
 // TestUnexpectedTilesAreNamed: a file among the tiles that no entry gives is
 // named by a strict verification, and tiles without a checkpoint are compared
-// with the entries all the same.
+// with the entries all the same. One of a larger tree is what is left of a ledger
+// that was cut.
 func TestUnexpectedTilesAreNamed(t *testing.T) {
 	cfg := testConfig(t)
 	mustCreate(t, cfg, 3)
@@ -663,11 +667,26 @@ func TestUnexpectedTilesAreNamed(t *testing.T) {
 	if problems, unexpected := check(); len(problems)+len(unexpected) > 0 {
 		t.Fatalf("honest tiles: %v, %v", problems, unexpected)
 	}
-	for _, name := range []string{"tile/0/000.p/200", "tile/0/001", "tile/7/000", "tile/entries/x001/000", "tile/0/000.p/04", "tile/notes.txt", "more", "tile/0/000.p/4.bak", "heads/1"} {
+	put := func(name string) string {
 		path := filepath.Join(cfg.TilesDir(), filepath.FromSlash(name))
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("x"), 0o600)); err != nil {
 			t.Fatal(err)
 		}
+		return path
+	}
+	for _, name := range []string{"tile/0/000.p/200", "tile/0/000.p/6", "tile/0/001", "tile/1/000.p/1", "tile/6/000", "tile/entries/000.p/6", "tile/entries/x001/000"} {
+		path := put(name)
+		_, err := cfg.Verify(options(cfg))
+		refused(t, err, refusal.HistoryRolledBack)
+		if !strings.Contains(fmt.Sprint(err), name) {
+			t.Errorf("%s is not named: %v", name, err)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"tile/7/000", "tile/0/000.p/04", "tile/notes.txt", "more", "tile/0/000.p/4.bak", "heads/1"} {
+		path := put(name)
 		if problems, unexpected := check(); len(problems) > 0 || len(unexpected) != 1 || !strings.Contains(unexpected[0].Detail, name) {
 			t.Errorf("%s: got %v, %v", name, problems, unexpected)
 		}
@@ -765,8 +784,11 @@ func TestRepairCutsNothingThatWasAcknowledged(t *testing.T) {
 		return data
 	}
 	for name, forget := range map[string]func(*Config){
-		"memory":  func(c *Config) { c.Anchors = "" },
-		"anchors": func(c *Config) { c.StateDir = t.TempDir() },
+		"memory":         func(c *Config) { c.Anchors = ""; os.RemoveAll(c.TilesDir()) },
+		"anchors":        func(c *Config) { c.StateDir = t.TempDir(); os.RemoveAll(c.TilesDir()) },
+		"tiles":          func(c *Config) { c.Anchors, c.StateDir = "", t.TempDir() },
+		"a lone tile":    func(c *Config) { c.Anchors, c.StateDir = "", t.TempDir(); os.Remove(c.checkpointPath()) },
+		"the checkpoint": func(c *Config) { c.Anchors, c.StateDir = "", t.TempDir(); os.RemoveAll(c.tileFile("tile")) },
 	} {
 		twin := cfg
 		twin.Dir = filepath.Join(t.TempDir(), "twin")
@@ -783,6 +805,7 @@ func TestRepairCutsNothingThatWasAcknowledged(t *testing.T) {
 	// kept.
 	before := damage(cfg, 8)
 	cfg.Anchors, cfg.StateDir = "", t.TempDir()
+	os.RemoveAll(cfg.TilesDir())
 	r, err := Repair(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)

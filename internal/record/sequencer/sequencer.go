@@ -20,6 +20,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -39,6 +40,8 @@ type Place struct {
 	Dir      string // of the ledger: segments, tiles, lock
 	StateDir string // of the memory, outside the workspace
 	Anchors  string // folder of published anchors; "" for none
+	// Checkpoints is the folder of checkpoints that witnesses cosigned; "" for none.
+	Checkpoints string
 }
 
 // SegmentsDir is the folder of the segments.
@@ -420,8 +423,14 @@ type fileFrom struct {
 	io.Closer
 }
 
-// Verify verifies the ledger on disk.
+// Verify verifies the ledger on disk, also against what is left of it in the files
+// around it.
 func (p Place) Verify(o ledger.Options) (*ledger.Verified, error) {
+	remains, err := p.remains()
+	if err != nil {
+		return nil, err
+	}
+	o.Expect = slices.Concat(o.Expect, remains)
 	segments, err := p.Segments()
 	// A ledger of which something is known and that is not there is no missing
 	// file: it was rolled back to nothing.

@@ -319,22 +319,28 @@ func cosigned(c *ledger.Checkpoint) string {
 
 // folder verifies a ledger folder, or the one inside a workspace.
 func folder(path string, t Trust) (string, string, error) {
-	dir, anchors := path, ""
+	// A registry keeps its anchors in the folder of its ledger.
+	place := sequencer.Place{FS: store.OS{}, Dir: path, Anchors: filepath.Join(path, "anchors")}
+	var receipts []ledger.Expectation
 	if _, err := os.Stat(filepath.Join(path, ".tally")); err == nil {
-		dir, anchors = filepath.Join(path, ".tally", "ledger"), filepath.Join(path, "audit", "anchors")
+		place.Dir, place.Anchors = filepath.Join(path, ".tally", "ledger"), filepath.Join(path, "audit", "anchors")
+		place.Checkpoints = filepath.Join(path, ".tally", "checkpoints")
+		if receipts, err = sequencer.Receipts(place.FS, path); err != nil {
+			return "ledger", "", err
+		}
 	}
-	switch _, err := os.Stat(filepath.Join(dir, "segments")); {
+	switch _, err := os.Stat(filepath.Join(place.Dir, "segments")); {
 	case errors.Is(err, fs.ErrNotExist):
 		return "unknown", "", refusal.Newf(refusal.Unrecognised, "%s is a folder without a ledger", path).
 			WithHint("give the workspace, or the folder that holds segments")
 	case err != nil:
 		return "unknown", "", refusal.Newf(refusal.Unreadable, "reading %s: %w", path, err)
 	}
-	detail, err := ledgerFolder(sequencer.Place{FS: store.OS{}, Dir: dir, Anchors: anchors}, t)
+	detail, err := ledgerFolder(place, receipts, t)
 	return "ledger", detail, err
 }
 
-func ledgerFolder(place sequencer.Place, t Trust) (string, error) {
+func ledgerFolder(place sequencer.Place, receipts []ledger.Expectation, t Trust) (string, error) {
 	anchors, err := sequencer.LoadAnchors(place.FS, place.Anchors)
 	if err != nil {
 		return "", err
@@ -342,7 +348,7 @@ func ledgerFolder(place sequencer.Place, t Trust) (string, error) {
 	// Why the memory could not be asked is said after the walk, if that finds
 	// nothing: it may know better, from the anchors.
 	expect, unasked := t.memory(place)
-	expect = append(expect, sequencer.AnchorExpectations(anchors)...)
+	expect = append(append(expect, sequencer.AnchorExpectations(anchors)...), receipts...)
 	if held := t.Pins.Held; held != nil {
 		expect = append(expect, ledger.Expectation{TreeHead: *held, Source: "the checkpoint in " + t.Pins.HeldFrom})
 	}

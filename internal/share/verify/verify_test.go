@@ -23,7 +23,7 @@ const origin = "example.com/evals"
 
 var when = evidence.At(time.Date(2026, 5, 12, 14, 0, 0, 0, time.UTC))
 
-func key(t *testing.T, n byte) *seal.Key {
+func key(t testing.TB, n byte) *seal.Key {
 	t.Helper()
 	k, err := seal.NewKey(bytes.NewReader(bytes.Repeat([]byte{n}, 32)))
 	if err != nil {
