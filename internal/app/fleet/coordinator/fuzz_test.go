@@ -103,6 +103,14 @@ func fuzzRound(t *testing.T, r *rand.Rand, howLong time.Duration) (said, cases i
 		if strings.HasPrefix(subject, "$JS.API.STREAM.DELETE") || strings.HasPrefix(subject, "$JS.API.STREAM.PURGE") || strings.HasPrefix(subject, "$JS.API.CONSUMER.DELETE") {
 			t.Errorf("%s was published", subject)
 		}
+		// Answers go to a word below an inbox, and to none whose message was signed by
+		// another worker or for another act.
+		if word, inbox := strings.CutPrefix(subject, "_INBOX_"); inbox {
+			_, word, _ = strings.Cut(word, ".")
+			if !fleet.IsWord(word) || word == overheard || word == otherAct {
+				t.Errorf("something was published to %s", subject)
+			}
+		}
 	}
 	return said, cases
 }
@@ -150,6 +158,22 @@ func (y *yard) bringBack(h *hand, id string) {
 	}
 }
 
+// Words that no answer may go to: those of messages that another worker signed, and of
+// messages that were signed for another act than they came as.
+const overheard, otherAct = "overheard", "otheract"
+
+// ticket is one that somebody has, mostly, as if it had been overheard.
+func (f *fuzzer) ticket() string {
+	f.y.c.mu.Lock()
+	defer f.y.c.mu.Unlock()
+	for t := range f.y.c.offers { // in no order
+		if f.rand.IntN(2) == 0 {
+			return t
+		}
+	}
+	return f.one("", "x", strings.Repeat("0", 32))
+}
+
 // A fuzzer is a worker that says anything.
 type fuzzer struct {
 	*hand
@@ -181,7 +205,7 @@ func (f *fuzzer) say() {
 
 // data is the body of a message: a right one, one that is not, or that of another worker.
 func (f *fuzzer) data(verb string) []byte {
-	ticket := f.one("", "x", strings.Repeat("0", 32))
+	ticket := f.ticket()
 	fleetID := f.one(f.y.c.id, f.y.c.id, f.y.c.id, "", "other")
 	documents := []any{
 		&fleet.Hello{Version: f.rand.IntN(4), Harness: f.one("v0", "v1", strings.Repeat("v", 1000)), Label: f.one("", "x", "\x00")},
@@ -193,20 +217,26 @@ func (f *fuzzer) data(verb string) []byte {
 		&fleet.Beat{Fleet: fleetID, Tickets: []string{ticket}},
 		map[string]any{"invented": []any{1, "x", nil}},
 	}
-	// Rather what does not get it thrown out at once.
+	// Rather what is right for the act, and does not get it thrown out at once.
 	document := documents[f.rand.IntN(2)]
+	if kind, ok := map[string]int{"hello": 0, "claim": 1, "fetch": 2, "beat": 6, "bye": 6}[verb]; ok && f.rand.IntN(2) == 0 {
+		document = documents[kind]
+	}
 	if f.rand.IntN(50) == 0 {
 		document = documents[f.rand.IntN(len(documents))]
 	}
-	by := f.hand
+	by, act, answer := f.hand, f.one(verb, verb, verb, "result"), f.one("x", "end", "", "a.b", ">", strings.Repeat("x", 100))
+	if act != verb {
+		answer = otherAct
+	}
 	if f.rand.IntN(3) == 0 {
-		by = f.other // as if it had been overheard
+		by, answer = f.other, overheard
 	}
 	var rest []byte
 	if f.rand.IntN(3) == 0 {
 		rest = bytes.Repeat([]byte("x"), f.rand.IntN(2000))
 	}
-	data, err := fleet.Say(by.key, f.one(verb, verb, verb, "result"), f.one("x", "end", "", "a.b", ">", strings.Repeat("x", 100)), document, rest)
+	data, err := fleet.Say(by.key, act, answer, document, rest)
 	if err != nil {
 		return nil
 	}
