@@ -30,7 +30,7 @@ func TestGoldNeedsAnOutsideObserver(t *testing.T) {
 		want    bench.Tier
 		says    string
 	}{
-		{"no observer", []evidence.Outside{}, bench.Silver, "no one outside this machine has seen this history"},
+		{"no observer", []evidence.Outside{}, bench.Silver, "no one outside this machine has seen this history: gold needs a witness, or an anchor that git has from a remote"},
 		{"a witness", []evidence.Outside{witness(far)}, bench.Gold, "witness w.example has seen 1000 entries of the history"},
 		{"a remote", []evidence.Outside{git(far)}, bench.Gold, "1000 entries of the history are in git at https://git.example.com/evals.git: look there before you approve"},
 		{"both, of which one has seen enough", []evidence.Outside{git(1), witness(far)}, bench.Gold, "witness w.example"},
