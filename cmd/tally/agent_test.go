@@ -163,7 +163,7 @@ func TestTargetsOfEveryKind(t *testing.T) {
 		"missing":        {"version: 1\nkind: command\ncommand:\n  command: [/no/such/program]\n", "errored", "gvisor", "could not be started", nil},
 		"garbage":        {shTarget(`printf '\377\376'`), "errored", "gvisor", "not UTF-8", nil},
 		"answers-wrong":  {shTarget("echo pong"), "failed", "gvisor", "", nil},
-		// A variable of ours, the workspace, somebody's home: none exists.
+		// A variable of ours, the workspace, a user's home: none exists.
 		"curious": {shTarget(`test -z "$SECRET_OF_THE_HOST" && ! ls ` + w.dir + ` && ! ls /root && test "$(cat notes/a.txt)" = one && cat`), "passed", "gvisor", "", nil},
 		// Whatever it writes stays in its folder.
 		"writes": {shTarget("echo two > notes/a.txt && echo new > b.txt && cat"), "passed", "gvisor", "", nil},

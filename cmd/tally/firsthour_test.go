@@ -107,7 +107,7 @@ func (h *firstHour) clone() {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(place) })
-	// The program was built into a folder of whoever runs the tests.
+	// The program was built into a folder of the user who runs the tests.
 	program, err := os.ReadFile(h.w.tally)
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func (h *firstHour) clone() {
 	}
 }
 
-// worksFor reports whether somebody can run an agent here, and reach Python.
+// worksFor reports whether a user can run an agent here, and reach Python.
 func worksFor(probe *exec.Cmd, who *syscall.SysProcAttr) bool {
 	probe.SysProcAttr = who
 	out, err := probe.Output()

@@ -111,7 +111,7 @@ func TestTheFolderInEveryClass(t *testing.T) {
 	}
 }
 
-// TestFilesOfAnAgentElsewhereAreUnscored: only its answers are seen, so nobody
+// TestFilesOfAnAgentElsewhereAreUnscored: only its answers are seen, so no grader
 // can say that it wrote nothing.
 func TestFilesOfAnAgentElsewhereAreUnscored(t *testing.T) {
 	t.Parallel()

@@ -188,7 +188,7 @@ func forgeries() []forgery {
 }
 
 // forge DIR KEY OTHER tries every forgery on a package that KEY signed and that
-// verifies with $LEDGERKEY, and has it signed by OTHER, whom nobody trusts.
+// verifies with $LEDGERKEY, and has it signed by OTHER, whom no reader trusts.
 func cmdForge(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: forge DIR KEY OTHER")

@@ -473,7 +473,7 @@ func TestLostValues(t *testing.T) {
 	}
 }
 
-// ritaSeed makes the key of the second operator of a golden workspace. Anybody
+// ritaSeed makes the key of the second operator of a golden workspace. Every reader
 // can make it again, so its private half is not in the repository.
 const ritaSeed = 1
 

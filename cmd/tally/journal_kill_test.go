@@ -207,8 +207,8 @@ func (w *paidWorkspace) kill(cmd *exec.Cmd, out *bytes.Buffer, calls int, wait t
 
 // TestKilledLiveRunLosesNothingThatWasPaid kills a live run again and again, and
 // resumes it. Every call that the provider counted must be in the books, as paid
-// or as sent with an outcome that nobody knows; no call that was answered may be
-// made again; and the scores must be those of a run that nobody killed.
+// or as sent with an outcome that is not known; no call that was answered may be
+// made again; and the scores must be those of a run that was not killed.
 // TALLY_JOURNAL_KILLS says how often; .ci/conformance does it fifty times.
 func TestKilledLiveRunLosesNothingThatWasPaid(t *testing.T) {
 	t.Parallel()
@@ -242,7 +242,7 @@ func TestKilledLiveRunLosesNothingThatWasPaid(t *testing.T) {
 	got := w.books(attempt)
 	w.checkEveryCallIsThere(attempt, got)
 	if want := cases * (4 + paidVotes); got.finished.Calls != want {
-		t.Errorf("%d calls were paid, a run that nobody kills pays %d", got.finished.Calls, want)
+		t.Errorf("%d calls were paid, a run without a kill pays %d", got.finished.Calls, want)
 	}
 	if got.resumed == 0 {
 		t.Error("no execution was resumed, so nothing was tested")
@@ -331,7 +331,7 @@ func (w *paidWorkspace) checkEveryCallIsThere(attempt string, b paidBooks) {
 }
 
 // checkJournal holds a journal against what the provider counted, and says how many
-// calls were answered and of how many nobody knows.
+// calls were answered and of how many it is not known.
 func (w *paidWorkspace) checkJournal(lines []journal.Line, requests []fakemodel.Request) (calls, unknown int) {
 	w.t.Helper()
 	served, intents, replies := map[digest.ID]int{}, map[digest.ID]int{}, map[digest.ID]int{}

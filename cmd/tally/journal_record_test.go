@@ -24,7 +24,7 @@ func (w *paidWorkspace) atTerminal() (cmd *exec.Cmd, screen *bytes.Buffer) {
 	screen = &bytes.Buffer{}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, screen, program
 	io.WriteString(person, "record\n")
-	go io.Copy(io.Discard, person) // or the program would wait for somebody to read
+	go io.Copy(io.Discard, person) // or the program would wait for a reader
 	return cmd, screen
 }
 
@@ -56,7 +56,7 @@ func TestKilledRecordingLosesNothingThatWasPaid(t *testing.T) {
 	counted := w.server.Requests()
 	calls, unknown := w.checkJournal(w.journalIn("recordings", "paid", "default", "1"), counted)
 	if want := cases * (4 + paidVotes); calls != want {
-		t.Errorf("%d calls were paid, a recording that nobody kills pays %d", calls, want)
+		t.Errorf("%d calls were paid, a recording without a kill pays %d", calls, want)
 	}
 	// Everything replays from what was recorded, without a provider.
 	if out, err := w.command("--workspace", w.dir, "run", "paid", "--json").CombinedOutput(); err != nil {

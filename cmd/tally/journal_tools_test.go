@@ -47,7 +47,7 @@ func (c *clerk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // TestKilledLiveRunCallsNoToolTwice kills a live run whose cases use a tool with
 // effects, and resumes it. No case calls its tool twice, whatever the moment; a call of
-// which nobody knows what became of it ends its case as an error and is in the books.
+// which it is not known what became of it ends its case as an error and is in the books.
 func TestKilledLiveRunCallsNoToolTwice(t *testing.T) {
 	t.Parallel()
 	kills := 5
@@ -113,5 +113,5 @@ func TestKilledLiveRunCallsNoToolTwice(t *testing.T) {
 	if len(b.scores) != cases || len(tool.calls) > intents || errored > b.finished.Unknown {
 		t.Errorf("%d of %d cases, %d calls reached the tool and %d are in the journal, %d errors and %d unknown", len(b.scores), cases, len(tool.calls), intents, errored, b.finished.Unknown)
 	}
-	t.Logf("%d kills: %d cases called their tool once; %d ended as errors, because nobody knows what became of the call", kills, len(tool.calls), errored)
+	t.Logf("%d kills: %d cases called their tool once; %d ended as errors, because it is not known what became of the call", kills, len(tool.calls), errored)
 }

@@ -1,4 +1,4 @@
-// Command tally evaluates agents and leaves a score that anybody can check.
+// Command tally evaluates agents and leaves a score that every reader can check.
 package main
 
 import (

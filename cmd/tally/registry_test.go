@@ -128,7 +128,7 @@ func TestRegistryPage(t *testing.T) {
 	w.runShell(t.TempDir(), blocks)
 }
 
-// freeAddress is an address of this machine on which nobody listens.
+// freeAddress is an address of this machine on which no server listens.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

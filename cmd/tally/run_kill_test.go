@@ -182,7 +182,7 @@ func TestReplayRunsWithoutANetwork(t *testing.T) {
 
 // TestEventsOfAKilledAttemptCannotBeChanged kills the real program in the middle of an
 // attempt. What its list of events was when the last case began is in the ledger:
-// whoever changes it before the attempt is resumed is found out, before and after.
+// a change of it before the attempt is resumed is found out, before and after.
 func TestEventsOfAKilledAttemptCannotBeChanged(t *testing.T) {
 	t.Parallel()
 	w := newKilledWorkspace(t)

@@ -194,7 +194,7 @@ func condition(name string) (bool, error) {
 }
 
 // isolate keeps a script from the person's own keys, settings and ledgers, and
-// sends whatever would leave the machine over HTTP to a port where nobody
+// sends whatever would leave the machine over HTTP to a port where no server
 // listens.
 func isolate(env *testscript.Env) error {
 	home := filepath.Join(env.WorkDir, ".home")
@@ -217,9 +217,9 @@ func isolate(env *testscript.Env) error {
 	env.Setenv("EXAMPLES", abs)
 	env.Setenv("INSTALL", filepath.Join(filepath.Dir(abs), "install.sh"))
 	env.Setenv("ESC", "\n::error::\x1b[31m\u202e") // what a script file cannot hold
-	const nobody = "http://127.0.0.1:1"
-	env.Setenv("HTTP_PROXY", nobody)
-	env.Setenv("HTTPS_PROXY", nobody)
+	const unreachable = "http://127.0.0.1:1"
+	env.Setenv("HTTP_PROXY", unreachable)
+	env.Setenv("HTTPS_PROXY", unreachable)
 	env.Setenv("NO_PROXY", "127.0.0.1,localhost")
 	return nil
 }

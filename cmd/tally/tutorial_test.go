@@ -323,7 +323,7 @@ func TestTutorial(t *testing.T) {
 	}
 	w.runShell(checkout, inJob)
 
-	// Cases that somebody softened on the branch fail at the first step.
+	// Cases that were softened on the branch fail at the first step.
 	if out, err := w.shell(checkout, `git revert --no-edit HEAD >/dev/null && sed -i 's/"expected":"hello"/"expected":"hi"/; s/"hello"/"hi"/' bench/example/cases/greeting/case.yaml && git commit -qam 'softer'`); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

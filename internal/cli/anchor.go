@@ -15,8 +15,9 @@ import (
 
 func newAnchor(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "anchor",
-		Short: "Publish the ledger's head where it cannot be taken back, and check it",
+		Use:     "anchor",
+		Short:   "Publish the ledger's head where it cannot be taken back, and check it",
+		Example: "tally ledger anchor publish",
 	}
 	cmd.AddCommand(newAnchorPublish(env), newAnchorVerify(env), newAnchorWatch(env))
 	return cmd
@@ -25,11 +26,12 @@ func newAnchor(env *Env) *cobra.Command {
 func newAnchorPublish(env *Env) *cobra.Command {
 	var gpg []string
 	cmd := &cobra.Command{
-		Use:   "publish",
-		Short: "Write today's anchor and tiles, and have the witnesses cosign",
+		Use:     "publish",
+		Short:   "Write today's anchor and tiles, and have the cosigners sign",
+		Example: "tally ledger anchor publish",
 		Long: `Write today's anchor to audit/anchors, meant for git, write the tiles, and ask the
-witnesses of tally.yaml to cosign. If a witness cannot be reached the local anchor
-stands, the command fails, and the next one catches the witness up.
+cosigners (witnesses) of tally.yaml to sign. If one cannot be reached the local anchor
+stands, the command fails, and the next one catches it up.
 
 --gpg has people sign the anchor besides the operator: gpg signs with an OpenPGP key that
 the signers file lists. "tally ledger anchor verify" says who did.`,
@@ -74,13 +76,14 @@ type anchorVerifyOptions struct{ against string }
 func newAnchorVerify(env *Env) *cobra.Command {
 	var o anchorVerifyOptions
 	cmd := &cobra.Command{
-		Use:   "verify",
-		Short: "Check the anchors against the ledger, and their cosignatures",
+		Use:     "verify",
+		Short:   "Check the anchors against the ledger, and their cosignatures",
+		Example: "tally ledger anchor verify --copy ../mirror/audit/anchors",
 		Long: `Check every anchor in audit/anchors: its signatures, that the ledger contains what
-it covers, and that enough witnesses cosigned it (quorum in tally.yaml).
+it covers, and that enough cosigners signed it (quorum in tally.yaml).
 
 --copy DIR checks a second copy of the anchors too, as fetched from git or kept by
-somebody else: that is what notices a workspace that was rolled back as a whole.`,
+another person: that is what notices a workspace that was rolled back as a whole.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runAnchorVerify(cmd.Context(), env, o) },
 	}

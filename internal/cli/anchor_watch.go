@@ -27,8 +27,9 @@ type anchorWatchOptions struct {
 func newAnchorWatch(env *Env) *cobra.Command {
 	var o anchorWatchOptions
 	cmd := &cobra.Command{
-		Use:   "watch URL|DIR",
-		Short: "Follow somebody's published anchors, and alarm on a fork, a rollback or a missed day",
+		Use:     "watch URL|DIR",
+		Short:   "Follow the anchors that a ledger publishes, and alarm on a fork, a rollback or a missed day",
+		Example: `tally ledger anchor watch https://example.com/anchors --key example.com/evals+cc5c539b+AaFyiJTzvrIM3ncBw7w69HMrmhcNtj4ndaPWsi9amgUQ --once`,
 		Long: `Follow the anchors of any ledger, as they are published in a folder (a checkout of the
 repository, or its audit/anchors) or under an http or https URL that serves <date>.json
 files. Every anchor is verified with the keys that you name, compared with what was seen
@@ -50,8 +51,8 @@ stopped or finds something.`,
 	}
 	f := cmd.Flags()
 	f.Func("key", "trusted ledger key `NAME+ID+KEY`; may be given again", o.trust.AddLog)
-	f.Func("witness", "trusted witness key `NAME+ID+KEY`, which must have cosigned; may be given again", o.trust.AddWitness)
-	f.IntVar(&o.trust.Quorum, "quorum", 0, "`N` of the witnesses must have cosigned (default: all that are named)")
+	f.Func("witness", "trusted key `NAME+ID+KEY` of a cosigner, which must have cosigned; may be given again", o.trust.AddWitness)
+	f.IntVar(&o.trust.Quorum, "quorum", 0, "`N` of the cosigners must have cosigned (default: all that are named)")
 	f.StringVar(&o.state, "remember", "", "`FILE` that remembers what was seen (default: one for the source, in the state folder)")
 	f.BoolVar(&o.once, "once", false, "look once and exit")
 	f.DurationVar(&o.every, "every", time.Hour, "how long to wait between looks")

@@ -18,12 +18,59 @@ import (
 	"tallystick/internal/share/outgoing"
 )
 
-type attestOptions struct {
+// draftFlags say what a body is drafted from, who signs it, and where it goes. "tally
+// attest" and "tally publish" both have them, all of them and by this one function.
+type draftFlags struct {
 	claim.Options
 	registryAccess
-	what        string
-	key         string
-	method      string
+	what   string
+	key    string
+	method string
+	paths  claim.Paths
+}
+
+func (d *draftFlags) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&d.RunnerDID, "runner-did", "", "the `DID` of the runner: did:key:… or did:web:… (default: the did:key of the key)")
+	f.StringVar(&d.key, "key", "", "`FILE` with the runner's key, which signs")
+	f.StringVar(&d.method, "key-id", "", "`NAME` of the key among those of a did:web (default: the key itself)")
+	f.StringVar(&d.Harness, "harness", "", "the `ID` of the harness, where the file only passes on another's results")
+	f.StringVar(&d.Task, "task", "", "only the run of this `TASK`")
+	f.IntVar(&d.Run, "run", 0, "only run `N` of those that \"tally import\" lists")
+	f.StringVar(&d.RunID, "run-id", "", "the run's `UUID` (default: a new one)")
+	f.StringVar(&d.ModelID, "model-id", "", "the model's `NAME`, where the files do not say")
+	f.StringVar(&d.StartedAt, "started-at", "", "when the run began, in RFC 3339 or `MS` since 1970, where the files do not say")
+	f.StringVar(&d.CompletedAt, "completed-at", "", "when it ended, likewise `MS`")
+	f.StringVar(&d.MTEBTaskType, "mteb-task-type", "", "MTEB's `TYPE` of task, which its results do not have")
+	f.StringVar(&d.SandboxRunID, "sandbox-run-id", "", "`UUID` of the attested sandbox run, for imported results")
+	contentFlags(f, &d.Content)
+	f.StringVar(&d.paths.Artifact, "artifact", "", "`PATH` of the model in the registry, such as /artifacts/models/…")
+	f.StringVar(&d.paths.Harness, "harness-path", "", "`PATH` of the eval harness in the registry")
+	f.StringVar(&d.paths.Dataset, "dataset-path", "", "`PATH` of the dataset in the registry")
+	f.StringVar(&d.url, "registry", "", "`URL` of the registry that issues the credential or takes the proposal")
+	d.registryAccess.flags(cmd)
+}
+
+// draft drafts the body that the runner signs, if sign is set or a key is named. What is
+// wrong with the body is reported before a key that is missing.
+func (d *draftFlags) draft(ctx context.Context, env *Env, ask outgoing.DraftAsk, sign bool) (*claim.Draft, string, claim.Party, error) {
+	runner := claim.Party{DID: d.RunnerDID, Method: d.method}
+	var noKey error
+	if sign || d.key != "" {
+		if noKey = runner.LoadKey(d.key); noKey == nil {
+			d.RunnerDID = runner.DID
+		}
+	}
+	ask.What, ask.Stdin, ask.Options = d.what, env.Stdin, d.Options
+	draft, attempt, err := outgoing.Draft(ctx, func() (*dossier.Place, error) { return openPlace(env) }, ask)
+	if err == nil {
+		err = noKey
+	}
+	return draft, attempt, runner, err
+}
+
+type attestOptions struct {
+	draftFlags
 	issuerKey   string
 	issuer      claim.Party
 	statusList  string
@@ -31,7 +78,6 @@ type attestOptions struct {
 	validUntil  string
 	schemaURL   string
 	manifest    string
-	paths       claim.Paths
 	out         string
 	dryRun      bool
 	record      bool
@@ -41,8 +87,9 @@ type attestOptions struct {
 func newAttest(env *Env) *cobra.Command {
 	o := attestOptions{record: true}
 	cmd := &cobra.Command{
-		Use:   "attest PATH|ATTEMPT|- --runner-did DID --key FILE",
-		Short: "Issue a W3C credential about a run: another harness's, or an attempt of ours",
+		Use:     "attest PATH|ATTEMPT|- --runner-did DID --key FILE",
+		Short:   "Issue a W3C credential about a run: another harness's, or an attempt of ours",
+		Example: "tally attest latest --key .tally/keys/credential -o credential.json",
 		Long: `Issue a W3C Verifiable Credential (eddsa-jcs-2022) whose subject is the attestation body
 ip.eval.run.attestation.v1. PATH is whatever "tally import" reads, a file or a run folder,
 and - is standard input; such a credential is of the type ImportedNotObserved. ATTEMPT is
@@ -57,7 +104,7 @@ signed: no value is made up. --dry-run shows the body before there is a key.
 
 The key is an OpenSSH ed25519 key or a file with 32 bytes in hexadecimal, readable by you
 alone. It signs the body as the runner, and the credential as its issuer unless
---issuer-key names the key of somebody else. In a workspace the credential is also recorded
+--issuer-key names the key of another issuer. In a workspace the credential is also recorded
 in the ledger, so that a receipt can show its age later. With --status-list-url it gets a
 place in a status list, which "tally attest status" makes from the ledger.
 
@@ -70,35 +117,18 @@ entry in its ledger; the body is signed here if there is a --key.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.RunnerDID, "runner-did", "", "the `DID` of whoever ran it: did:key:… or did:web:… (default: the did:key of the key)")
-	f.StringVar(&o.key, "key", "", "`FILE` with the key that signs")
-	f.StringVar(&o.method, "key-id", "", "`NAME` of the key among those of a did:web (default: the key itself)")
-	f.StringVar(&o.issuerKey, "issuer-key", "", "`FILE` with the key of whoever issues the credential, if that is not the runner")
+	o.draftFlags.add(cmd)
+	f.StringVar(&o.issuerKey, "issuer-key", "", "`FILE` with the key of the issuer, if that is not the runner")
 	f.StringVar(&o.issuer.DID, "issuer-did", "", "the `DID` of that issuer (default: the did:key of --issuer-key)")
 	f.StringVar(&o.issuer.Method, "issuer-key-id", "", "`NAME` of the issuer's key among those of a did:web")
-	f.StringVar(&o.Harness, "harness", "", "the `ID` of the harness, where the file only passes on another's results")
-	f.StringVar(&o.Task, "task", "", "only the run of this `TASK`")
-	f.IntVar(&o.Run, "run", 0, "only run `N` of those that \"tally import\" lists")
-	f.StringVar(&o.RunID, "run-id", "", "the run's `UUID` (default: a new one)")
-	f.StringVar(&o.ModelID, "model-id", "", "the model's `NAME`, where the files do not say")
-	f.StringVar(&o.StartedAt, "started-at", "", "when the run began, in RFC 3339 or `MS` since 1970, where the files do not say")
-	f.StringVar(&o.CompletedAt, "completed-at", "", "when it ended, likewise `MS`")
-	f.StringVar(&o.MTEBTaskType, "mteb-task-type", "", "MTEB's `TYPE` of task, which its results do not have")
-	f.StringVar(&o.SandboxRunID, "sandbox-run-id", "", "`UUID` of the attested sandbox run, for imported results")
-	contentFlags(f, &o.Content)
 	f.StringVar(&o.schemaURL, "schema-url", "", "where the body's schema is published, as `URL`")
 	f.StringVar(&o.statusList, "status-list-url", "", "status list `URL` that will say whether the credential is revoked")
 	f.Int64Var(&o.statusIndex, "status-index", -1, "the credential's `N` in that list (default: the next that the ledger has not given away)")
 	f.StringVar(&o.validUntil, "valid-until", "", "last moment of validity, in RFC 3339: `TIME`")
-	f.StringVar(&o.manifest, "manifest", "", "write the registry manifest to `FILE` too")
-	f.StringVar(&o.paths.Artifact, "artifact-path", "", "`PATH` of the model in the registry, for --manifest")
-	f.StringVar(&o.paths.Harness, "harness-path", "", "`PATH` of the harness in the registry, for --manifest")
-	f.StringVar(&o.paths.Dataset, "dataset-path", "", "`PATH` of the dataset in the registry, for --manifest")
+	f.StringVar(&o.manifest, "manifest", "", "write the registry manifest to `FILE` too; needs --artifact, --harness-path and --dataset-path")
 	f.StringVarP(&o.out, "out", "o", "", "write the credential to `FILE` in place of standard output")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the body, and what is missing; no key is needed")
 	f.BoolVar(&o.record, "record", true, "in a workspace, record in the ledger that the credential was issued")
-	f.StringVar(&o.url, "registry", "", "have the registry at `URL` issue the credential; a --key signs the body as the runner")
-	o.registryAccess.flags(cmd)
 	cmd.AddCommand(newAttestDryRun(env), newAttestVerify(env), newAttestRevoke(env), newAttestStatus(env), newAttestSchema(env))
 	return cmd
 }
@@ -116,19 +146,11 @@ type attestAnswer struct {
 }
 
 func runAttest(ctx context.Context, env *Env, o attestOptions) error {
-	runner := claim.Party{DID: o.RunnerDID, Method: o.method}
-	if !o.dryRun && o.url == "" || o.key != "" {
-		if err := runner.LoadKey(o.key); err != nil {
-			return err
-		}
-		o.RunnerDID = runner.DID
-	}
-	if err := o.loadIssuer(); err != nil {
+	draft, attempt, runner, err := o.draft(ctx, env, outgoing.DraftAsk{AttemptOnly: o.attemptOnly}, !o.dryRun && o.url == "")
+	if err != nil {
 		return err
 	}
-	ask := outgoing.DraftAsk{What: o.what, AttemptOnly: o.attemptOnly, Stdin: env.Stdin, Options: o.Options}
-	draft, attempt, err := outgoing.Draft(ctx, func() (*dossier.Place, error) { return openPlace(env) }, ask)
-	if err != nil {
+	if err := o.loadIssuer(); err != nil {
 		return err
 	}
 	for _, h := range draft.Hashed {
@@ -219,8 +241,9 @@ func (a *attestAnswer) print(out io.Writer) {
 
 func newAttestDryRun(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "dry-run FILE",
-		Short: "Say whether a body is valid, and everything that is wrong with it",
+		Use:     "dry-run FILE",
+		Short:   "Say whether a body is valid, and everything that is wrong with it",
+		Example: "tally attest dry-run body.json",
 		Long: `Check a body, or {"kind", "body"} as the registry takes it, against the schema and the
 rules that a schema cannot state. A wrong resultsHash is answered with the right one.
 - is standard input. Nothing is signed and nothing is kept.`,
@@ -259,9 +282,10 @@ func readDocument(env *Env, name string) ([]byte, error) {
 
 func newAttestSchema(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "schema",
-		Short: "Print the JSON Schema of an attestation body",
-		Args:  noArgs,
+		Use:     "schema",
+		Short:   "Print the JSON Schema of an attestation body",
+		Example: "tally attest schema",
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return env.Answer(rawJSON(attest.Schema), func(w io.Writer) { w.Write(attest.Schema) })
 		},

@@ -39,7 +39,7 @@ func (o *attestOptions) statusPlace(env *Env) (*evidence.StatusPlace, error) {
 	p, err := openPlace(env)
 	if refusal.Is(err, refusal.NotFound) || !o.record {
 		if at.Index < 0 {
-			return nil, refusal.Newf(refusal.Usage, "--status-index is missing: without a ledger nobody knows which places of the list are free")
+			return nil, refusal.Newf(refusal.Usage, "--status-index is missing: without a ledger it is not known which places of the list are free")
 		}
 		return at, nil
 	}
@@ -65,8 +65,9 @@ type attestStatusOptions struct {
 func newAttestStatus(env *Env) *cobra.Command {
 	var o attestStatusOptions
 	cmd := &cobra.Command{
-		Use:   "status URL --key FILE",
-		Short: "Make the status list that says which credentials are revoked",
+		Use:     "status URL --key FILE",
+		Short:   "Make the status list that says which credentials are revoked",
+		Example: "tally attest status https://example.com/status/1 --key .tally/keys/credential -o status.json",
 		Long: `Make and sign the BitstringStatusListCredential for URL from the verified ledger: a bit for
 each credential that was issued with --status-list-url URL, set if "tally attest revoke"
 revoked it. Publish the file at URL, and make it again after each revocation and before it

@@ -33,8 +33,8 @@ type credentialFlags struct {
 
 func (c *credentialFlags) add(f *pflag.FlagSet) {
 	f.StringArrayVar(&c.issuers, "issuer", nil, "trusted issuer `DID` of credentials; may be given again")
-	f.StringArrayVar(&c.dids, "did", nil, "DID document `FILE` of whoever signed a credential; may be given again")
-	f.StringArrayVar(&c.jwks, "jwks", nil, "key set of whoever signed a credential, as `DID=FILE`; may be given again")
+	f.StringArrayVar(&c.dids, "did", nil, "DID document `FILE` of the signer of a credential; may be given again")
+	f.StringArrayVar(&c.jwks, "jwks", nil, "key set of the signer of a credential, as `DID=FILE`; may be given again")
 	f.StringArrayVar(&c.lists, "status-list", nil, "status list `FILE` that a credential refers to; may be given again")
 	f.StringArrayVar(&c.receipts, "receipt", nil, "receipt `FILE` of an entry about a credential or its key; may be given again")
 }
@@ -54,8 +54,9 @@ type attestVerifyOptions struct {
 func newAttestVerify(env *Env) *cobra.Command {
 	var o attestVerifyOptions
 	cmd := &cobra.Command{
-		Use:   "verify FILE",
-		Short: "Verify a credential offline: proofs, body, status, and the bytes you give",
+		Use:     "verify FILE",
+		Short:   "Verify a credential offline: proofs, body, status, and the bytes you give",
+		Example: "tally attest verify credential.json --issuer did:web:example.com",
 		Long: `Verify a credential, or a body that its runner signed. Nothing is fetched: a did:key is its
 own key; the document of a did:web, its key set, a status list and receipts are given as
 files. Under a retired key a credential verifies only with a receipt of the ledger entry
@@ -111,7 +112,7 @@ func askRevoked(place *dossier.Place, t *verify.Trust) {
 	if place == nil {
 		return
 	}
-	// A checkout has no ledger; one that was here and is gone is found by whoever
+	// A checkout has no ledger; one that was here and is gone is found by a command that
 	// verifies the workspace.
 	if !dossier.AreFiles(place.LedgerDir()) {
 		t.Credentials.Notes = append(t.Credentials.Notes, "the workspace has no ledger that could say whether it was revoked")
@@ -129,10 +130,11 @@ func askRevoked(place *dossier.Place, t *verify.Trust) {
 func newAttestRevoke(env *Env) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
-		Use:   "revoke FILE|DIGEST --reason TEXT",
-		Short: "Record in the ledger that a credential is revoked",
+		Use:     "revoke FILE|DIGEST --reason TEXT",
+		Short:   "Record in the ledger that a credential is revoked",
+		Example: `tally attest revoke credential.json --reason "the key was lost"`,
 		Long: `Append an entry credential.revoked about a credential that this ledger recorded as issued.
-Whoever verifies the credential with this ledger, or with a receipt of the entry, refuses
+A reader who verifies the credential with this ledger, or with a receipt of the entry, refuses
 it from then on. Others learn of it from the status list, if the credential has one.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -31,8 +31,9 @@ func newAudit(env *Env) *cobra.Command {
 	var o auditOptions
 	cmd := &cobra.Command{
 		Use:         "audit ATTEMPT | PATH | --results FILE",
-		Annotations: looksAtFiles,
-		Short:       "Look for signs of cheating in a run, ours or anybody's (AUD-1 to AUD-10)",
+		Annotations: readOnlyCommands,
+		Short:       "Look for signs of cheating in a run, ours or of another harness (AUD-1 to AUD-10)",
+		Example:     "tally audit latest",
 		Long: `Run the ten checks of the GAIA submission audit: answers fetched from an answer database,
 answers without work, answers in the prompt, calls that touch the grader, answers that
 match anything, undisclosed voting, an unknown split, reads of answer keys, programs that
@@ -42,7 +43,7 @@ ATTEMPT is an attempt of this workspace: its ledger and evidence are verified fi
 the report is the one that its package has, byte for byte. With --whole-texts the texts
 that the evidence keeps whole are read too, which a package may not have. PATH is the log of another harness, recognised by what is in it: an Inspect log, the folder of a
 Harbor job or trial, ATIF, OpenTelemetry traces. --results with --trajectories and
---metadata are anybody's files in the shapes of docs/formats/audit.md. Nothing is fetched
+--metadata are files of any origin in the shapes of docs/formats/audit.md. Nothing is fetched
 and no clock is read: the same input gives the same report.
 
 A check passes, fails or is skipped. A skip is never a pass: it is a harness gap if the
@@ -76,15 +77,16 @@ for input that is unreadable or contradicts itself, 3 for a body that has anothe
 }
 
 func runAudit(ctx context.Context, env *Env, o auditOptions) error {
+	at, err := time.Parse(time.RFC3339, o.auditedAt)
+	if err != nil && o.auditedAt != "" {
+		return refusal.Newf(refusal.Usage, "--audited-at %s: expected a time as 2026-07-03T00:00:00Z", o.auditedAt)
+	}
 	in, err := auditInput(env, o)
 	if err != nil {
 		return err
 	}
-	in.Strict = o.strict
-	if o.auditedAt != "" {
-		if in.AuditedAt, err = time.Parse(time.RFC3339, o.auditedAt); err != nil {
-			return refusal.Newf(refusal.Usage, "--audited-at is %q, expected a time as 2026-07-03T00:00:00Z", o.auditedAt)
-		}
+	if in.Strict = o.strict; o.auditedAt != "" {
+		in.AuditedAt = at
 	}
 	report, err := audit.Run(ctx, in)
 	if err != nil {

@@ -17,14 +17,15 @@ import (
 	"tallystick/internal/record/seal"
 )
 
-// maxReport bounds a report that somebody hands us.
+// maxReport bounds a report of any origin.
 const maxReport = 256 << 20
 
 func newAuditShow(env *Env) *cobra.Command {
 	return &cobra.Command{
 		Use:         "show REPORT",
-		Annotations: looksAtFiles,
+		Annotations: readOnlyCommands,
 		Short:       "Show a report, and what people said about its findings",
+		Example:     "tally audit show report.json",
 		Long: `Show the report of an audit with the dispositions beside it, in REPORT.dispositions.jsonl.
 Each must be signed, and be about a finding of this very report; otherwise the exit code is
 3. A disposition changes nothing: a check that failed stays failed. It says which key
@@ -80,8 +81,9 @@ func newAuditDispose(env *Env) *cobra.Command {
 	var o disposeOptions
 	cmd := &cobra.Command{
 		Use:         "dispose ATTEMPT | REPORT --finding ID --reason TEXT --key FILE",
-		Annotations: looksAtFiles,
+		Annotations: readOnlyCommands,
 		Short:       "Sign what you say about a finding",
+		Example:     `tally audit dispose latest --finding AUD-4-1 --reason "the file is public" --key ~/.ssh/id_ed25519`,
 		Long: `Sign a disposition of a finding: why it is what it is. The signature is over the digest of
 the report, the finding and the reason, in the namespace tallystick-disposition.
 

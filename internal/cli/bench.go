@@ -19,8 +19,9 @@ import (
 
 func newBench(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "bench",
-		Short: "Cases, rubrics and registrations that two people sign",
+		Use:     "bench",
+		Short:   "Cases, rubrics and registrations that two people sign",
+		Example: "tally bench verify --all",
 		Long: `A task class lives in bench/CLASS: cases, a rubric, a registration. Two people
 sign each case, two sign the class as a whole, one of them with the security role:
 
@@ -80,9 +81,10 @@ func (m missingList) print(out io.Writer) {
 
 func newBenchList(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "list [CLASS]",
-		Short: "List the classes, or the cases of one; verifies nothing",
-		Args:  cobra.MaximumNArgs(1),
+		Use:     "list [CLASS]",
+		Short:   "List the classes, or the cases of one; verifies nothing",
+		Example: "tally bench list support",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			class := ""
 			if len(args) == 1 {

@@ -15,8 +15,9 @@ import (
 func newBenchDigest(env *Env) *cobra.Command {
 	var o ceremony.DigestOptions
 	cmd := &cobra.Command{
-		Use:   "digest CLASS",
-		Short: "Compute and write the digests of a class: cases, manifest, pins",
+		Use:     "digest CLASS",
+		Short:   "Compute and write the digests of a class: cases, manifest, pins",
+		Example: "tally bench digest support",
 		Long: `Compute the digests of what is in bench/CLASS and write them into each case.yaml,
 cases/digests.yaml and manifest.yaml, and add the class to bench/digests.yaml.
 Signatures over what changed are removed: they cover something else now. If the
@@ -40,7 +41,7 @@ to a file and put the signature beside the manifest:
 	f.BoolVar(&o.Pins, "pins", false, "with --message: the message of bench/digests.yaml instead of the manifest's")
 	f.StringVar(&o.CI, "ci", "", "pin this CI `FILE`, which runs the fence, in bench/digests.yaml")
 	f.BoolVar(&o.Ledger, "pin-ledger", false, "pin this workspace's ledger by its name and first entry, so that only its attempts count (new pins do)")
-	f.BoolVar(&o.Witnesses, "pin-witnesses", false, "pin the witnesses and the quorum of tally.yaml, so that nobody else's cosignatures count")
+	f.BoolVar(&o.Witnesses, "pin-witnesses", false, "pin the cosigners (witnesses) and the quorum of tally.yaml, so that no other cosignatures count")
 	f.StringVar(&o.Every, "anchors-every", "", "pin how often an anchor is due, in hours or days: `24h`, 7d, or none")
 	f.StringArrayVar(&o.Remotes, "anchor-remote", nil, "pin the `URL` to which the repository with the anchors is pushed; may be given again")
 	f.StringVar(&o.Image, "image", "", "pin this `DIGEST` of the image that Python rubrics run in")

@@ -24,8 +24,9 @@ type benchFenceOptions struct {
 func newBenchFence(env *Env) *cobra.Command {
 	var o benchFenceOptions
 	cmd := &cobra.Command{
-		Use:   "fence --ci FILE",
-		Short: "Check that CI still runs \"bench verify --all\", and that it ran",
+		Use:     "fence --ci FILE",
+		Short:   "Check that CI still runs \"bench verify --all\", and that it ran",
+		Example: "tally bench fence --ci .github/workflows/evals.yml",
 		Long: `Print the digest of the CI file that calls "tally bench verify --all" and compare it
 with the one that two people pinned in bench/digests.yaml; check that the file is the
 fence in its one shape, and that every pinned class has its folder, rubric and cases.

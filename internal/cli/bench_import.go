@@ -18,8 +18,9 @@ func newBenchImport(env *Env) *cobra.Command {
 	var o ceremony.DatasetOptions
 	var suite suiteFlags
 	cmd := &cobra.Command{
-		Use:   "import FILE | import --suite NAME [FOLDER]",
-		Short: "Make a class of a table, a data set, a promptfoo configuration or a public suite",
+		Use:     "import FILE | import --suite NAME [FOLDER]",
+		Short:   "Make a class of a table, a data set, a promptfoo configuration or a public suite",
+		Example: "tally bench import questions.csv --class support",
 		Long: `Make bench/CLASS with one case for each row of FILE: CSV, TSV, JSON, JSON lines, Parquet, an
 Inspect data set, the folder of a Hugging Face data set, or the tests of a promptfoo
 configuration (YAML).

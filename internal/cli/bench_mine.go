@@ -18,8 +18,9 @@ func newBenchMine(env *Env) *cobra.Command {
 	var o mine.Options
 	var language, class string
 	cmd := &cobra.Command{
-		Use:   "mine REPO...",
-		Short: "Make a class of the history of git repositories",
+		Use:     "mine REPO...",
+		Short:   "Make a class of the history of git repositories",
+		Example: "tally bench mine ../project --class fixes --limit 20 --scratch",
 		Long: `Make bench/CLASS of the git repositories in the folders REPO: a commit that changes code and
 tests, whose tests fail on its parent and pass with it, becomes a case. The agent gets the
 parent's tree and the commit's message; the commit's tests grade it and stay hidden.
@@ -53,7 +54,7 @@ Two agents are written beside the class, as targets: "reference" makes the recor
 	f.IntVar(&o.Seconds, "test-seconds", 0, "drop a commit whose tests take longer than `N` seconds, up to three times as long while the machine is busy (default: 300)")
 	f.StringSliceVar(&o.Without, "without", nil, "leave out commits whose tests compile the Go package `PKG` or one below it")
 	f.StringVar(&class, "sandbox", "", "`CLASS` of sandbox to check in, which the class then demands (default: gvisor, else namespace)")
-	f.BoolVar(&o.Scratch, "scratch", false, "a class that nobody signs: it runs at once and never counts")
+	f.BoolVar(&o.Scratch, "scratch", false, "a class without signatures: it runs at once and never counts")
 	f.StringVar(&o.AddedBy, "added-by", "", "`NAME` of the curator who adds the cases")
 	f.StringVar(&o.ReviewedBy, "reviewed-by", "", "`NAME` of the person who reviews them")
 	return cmd

@@ -16,8 +16,9 @@ import (
 func newBenchNew(env *Env) *cobra.Command {
 	var o ceremony.ClassOptions
 	cmd := &cobra.Command{
-		Use:   "new CLASS",
-		Short: "Make a task class with a small real example",
+		Use:     "new CLASS",
+		Short:   "Make a task class with a small real example",
+		Example: "tally bench new support --scratch",
 		Long: `Make bench/CLASS with a registration, a Starlark rubric and one case, ready to run.
 With --dataset the cases are lines of dataset.jsonl instead, graded by built-in
 graders: quick to write, signed as a whole, and not counted towards a tier.
@@ -43,8 +44,9 @@ func addPeopleFlags(cmd *cobra.Command, added, reviewed *string) {
 func newBenchAdd(env *Env) *cobra.Command {
 	var o ceremony.CaseOptions
 	cmd := &cobra.Command{
-		Use:   "add CLASS ID",
-		Short: "Add a case to fill in, and say what it still needs",
+		Use:     "add CLASS ID",
+		Short:   "Add a case to fill in, and say what it still needs",
+		Example: `tally bench add support refund-8 --title "A refund after 30 days"`,
 		Long: `Add bench/CLASS/cases/ID with a case.yaml to fill in, input/ and expected/. If the
 case exists already, nothing is written: the answer says what it still needs and
 who may sign it.`,
@@ -78,7 +80,7 @@ func runBenchNew(_ context.Context, env *Env, o ceremony.ClassOptions) error {
 		}
 		fmt.Fprintf(out, "made %s (%s, bronze): registration.yaml, %s\n", plain.Line(dir), trust, made)
 		if o.Scratch {
-			fmt.Fprintf(out, "It is a SCRATCH class: nobody signs it and it never counts for promotion.\nNext: tally run %s\n", plain.Line(o.Class))
+			fmt.Fprintf(out, "It is a SCRATCH class: it is not signed and never counts for promotion.\nNext: tally run %s\n", plain.Line(o.Class))
 			return
 		}
 		fmt.Fprintf(out, "Next: tally bench digest %s, then two people run \"tally bench sign %s --key THEIR-SSH-KEY\"\n", plain.Line(o.Class), plain.Line(o.Class))

@@ -24,8 +24,9 @@ type benchPendingOptions struct {
 func newBenchPending(env *Env) *cobra.Command {
 	var o benchPendingOptions
 	cmd := &cobra.Command{
-		Use:   "pending CLASS --from FILE",
-		Short: "Turn a production incident into a draft case that is never scored",
+		Use:     "pending CLASS --from FILE",
+		Short:   "Turn a production incident into a draft case that is never scored",
+		Example: "tally bench pending support --from incident.json",
 		Long: `Turn a production incident into a draft in bench/CLASS/cases-pending. FILE is a JSON
 object with id, outcome and input, and maybe title, disposition (positive, negative
 or ambiguous; the last if it is not given) and expected. The whole object is kept
@@ -98,7 +99,7 @@ func printPending(out io.Writer, a *ceremony.Pending) {
 	}
 	fmt.Fprintf(out, "draft %s in %s, entry %d; it is NOT scored\n", id, plain.Line(filepath.Join(bench.Dir, a.Class, bench.PendingDir)), a.Index)
 	if a.Scratch {
-		fmt.Fprintf(out, "Next: fill in case.yaml. Nobody signs a scratch class: to have it scored, move the folder to %s\n", plain.Line(filepath.Join(bench.Dir, a.Class, bench.CasesDir)))
+		fmt.Fprintf(out, "Next: fill in case.yaml. A scratch class is not signed: to have it scored, move the folder to %s\n", plain.Line(filepath.Join(bench.Dir, a.Class, bench.CasesDir)))
 		return
 	}
 	fmt.Fprintf(out, "Next: fill in case.yaml, \"tally bench digest %s\", two people run \"tally bench sign %s %s --key K\", then \"tally bench accept %s %s\"\n",
@@ -107,8 +108,9 @@ func printPending(out io.Writer, a *ceremony.Pending) {
 
 func newBenchAccept(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "accept CLASS CASE",
-		Short: "Record a signed case in the ledger; a draft becomes a case",
+		Use:     "accept CLASS CASE",
+		Short:   "Record a signed case in the ledger; a draft becomes a case",
+		Example: "tally bench accept support refund-8",
 		Long: `Verify the two signatures of a case and record them in the ledger. From then on they
 are judged at that point, so that a key which expires later does not orphan the case.
 A draft of cases-pending moves to cases; the manifest then needs "tally bench digest"

@@ -18,8 +18,9 @@ const gpgFlag = "have gpg sign with the OpenPGP `KEY`: a fingerprint that the si
 func newBenchSign(env *Env) *cobra.Command {
 	var o ceremony.SignOptions
 	cmd := &cobra.Command{
-		Use:   "sign CLASS [CASE] (--key FILE | --gpg KEY)",
-		Short: "Sign what waits for you: cases, the manifest, the pins",
+		Use:     "sign CLASS [CASE] (--key FILE | --gpg KEY)",
+		Short:   "Sign what waits for you: cases, the manifest, the pins",
+		Example: "tally bench sign support --key ~/.ssh/id_ed25519",
 		Long: `Sign with an SSH key: a private key file, or the .pub file of a key or a certificate
 whose private half lies beside it or is held by the SSH agent. Without CASE, every
 case that names you, the manifest and the pins are signed; with it, that case or draft

@@ -36,22 +36,24 @@ func (s *suiteFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.hub.URL, "hub-url", "", "`URL` of the hub (default: "+gaia.DefaultHub+")")
 	f.StringVar(&s.gaia.Revision, "revision", "", "`NAME` of the data's revision, such as a commit (default: a digest of the files)")
 	f.IntVar(&s.gaia.Level, "task-level", 0, "only tasks of level `N`: 1, 2 or 3")
-	f.BoolVar(&s.gaia.Scratch, "scratch", false, "a suite's class that nobody signs; it runs at once and can never be submitted")
+	f.BoolVar(&s.gaia.Scratch, "scratch", false, "a suite's class without signatures; it runs at once and can never be submitted")
 	f.StringVar(&s.gaia.AddedBy, "added-by", "", "`NAME` of the curator who adds the suite's cases")
 	f.StringVar(&s.gaia.ReviewedBy, "reviewed-by", "", "`NAME` of who reviews them")
 }
 
+// importedSuites are the suites that a class can be made of.
+func importedSuites() []string {
+	var names []string
+	for _, s := range ceremony.Suites() {
+		if s.Imports {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
 // run makes the class of a suite.
 func (s *suiteFlags) run(ctx context.Context, env *Env, path, class, split string) error {
-	if !slices.ContainsFunc(ceremony.Suites(), func(x ceremony.Suite) bool { return x.Name == s.name && x.Imports }) {
-		var known []string
-		for _, x := range ceremony.Suites() {
-			if x.Imports {
-				known = append(known, x.Name)
-			}
-		}
-		return refusal.Newf(refusal.UnknownName, "no suite %q", s.name).Suggest(s.name, known, "there is %s", strings.Join(known, ", "))
-	}
 	if path != "" && s.from != "" {
 		return refusal.Newf(refusal.Usage, "the data is named twice, as %s and with --from %s", path, s.from)
 	}
@@ -96,10 +98,11 @@ func runGAIAImport(ctx context.Context, env *Env, o ceremony.GAIAOptions) error 
 
 func newBenchSuites(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "suites",
-		Short: "List the public suites that a class can be made of, and those that come along",
-		Args:  noArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return runBenchSuites(cmd.Context(), env) },
+		Use:     "suites",
+		Short:   "List the public suites that a class can be made of, and those that come along",
+		Example: "tally bench suites",
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runBenchSuites(cmd.Context(), env) },
 	}
 }
 

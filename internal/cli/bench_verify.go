@@ -22,16 +22,17 @@ type benchVerifyOptions struct {
 func newBenchVerify(env *Env) *cobra.Command {
 	var o benchVerifyOptions
 	cmd := &cobra.Command{
-		Use:   "verify CLASS... | --all",
-		Short: "Verify every byte and signature of a class, or of all",
+		Use:     "verify CLASS... | --all",
+		Short:   "Verify every byte and signature of a class, or of all",
+		Example: "tally bench verify --all",
 		Long: `Verify the cases, cassettes, rubric, registration, dataset, manifest and pins of a
 class, who signed them, and that a run could start: every case can be read and is
 graded by something. One refusal refuses the whole class. --all is what CI calls:
 every class there is, and every class that the pins list.
 
 Who is trusted comes from the verified ledger. In a checkout without a ledger it
-comes from the signers folder, starting from the trust root in tally.yaml; whoever
-can change that file can change who is trusted, so give CI a --trust-root that the
+comes from the signers folder, starting from the trust root in tally.yaml; every user
+who can change that file can change who is trusted, so give CI a --trust-root that the
 checkout does not bring, such as a variable of the repository.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {

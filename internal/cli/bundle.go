@@ -18,7 +18,7 @@ import (
 // magicBytes are how many bytes tell a bundle from other files.
 const magicBytes = 4
 
-// isBundle reports whether a name is that of a file that begins as a witness bundle.
+// isBundle reports whether a name is that of a file that begins as a bundle.
 func isBundle(path string) bool {
 	head, err := dossier.ReadHead(path, magicBytes)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -82,7 +82,7 @@ func (a bundleReplay) walk(out io.Writer) {
 	if a.Verified {
 		fmt.Fprintf(out, "verified  %s\n", strings.Join(a.SignedBy, " and "))
 	} else {
-		fmt.Fprintln(out, bad.of("NOT VERIFIED")+": no signature was checked, anybody can have written this")
+		fmt.Fprintln(out, bad.of("NOT VERIFIED")+": no signature was checked, so any writer may have made this")
 	}
 	a.headerText(out)
 	section := func(title string, text *string, diff bool) {
@@ -175,7 +175,7 @@ type pager struct {
 const pagerPrompt = "-- more: Enter, or q to end --"
 
 // show prints pages until the text or the person's patience ends. The end of
-// the input ends it too: nobody is there.
+// the input ends it too: no reader is there.
 func (p pager) show(text string, print func(page string) error) error {
 	for first := true; text != ""; first = false {
 		if !first {

@@ -19,7 +19,7 @@ func TestPagerStopsAfterEachScreen(t *testing.T) {
 		{"so does anything but q", "more\n\n\n", text},
 		{"q ends", "q\n\n", "1\n2\n3\n"},
 		{"q later", "\nquit\n", "1\n2\n3\n4\n5\n6\n"},
-		{"nobody is there", "", "1\n2\n3\n"},
+		{"no reader is there", "", "1\n2\n3\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out, prompts bytes.Buffer
@@ -55,7 +55,7 @@ func TestPagerCountsTheRowsOfLongLines(t *testing.T) {
 func TestPagerEndsOnASignalAndOnAFailedWrite(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	r, w := io.Pipe() // nobody types
+	r, w := io.Pipe() // no reader types
 	defer w.Close()
 	p := pager{ctx: ctx, in: r, prompts: io.Discard, rows: 2, columns: 80}
 	if err := p.show("1\n2\n", func(string) error { return nil }); !refusal.Is(err, refusal.Interrupted) {
@@ -86,7 +86,7 @@ func TestDiffIsColouredAndSafe(t *testing.T) {
 func TestSignerIsGivenInThreeForms(t *testing.T) {
 	const digits = "ea4a6c63e29c520abef5507b132ec5f9954776aebebe7b92421eea691446d22c"
 	const ssh = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOpKbGPinFIKvvVQexMuxfmVR3auvr57kkIe6mkURtIs"
-	for _, text := range []string{digits, strings.ToUpper(digits), ssh, ssh + " somebody@example.org"} {
+	for _, text := range []string{digits, strings.ToUpper(digits), ssh, ssh + " person@example.org"} {
 		if key, err := dossier.BundleSigner(text); err != nil || len(key) != 32 || key[0] != 0xea {
 			t.Errorf("dossier.BundleSigner(%q) = %x, %v", text, key, err)
 		}

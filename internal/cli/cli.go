@@ -22,6 +22,7 @@ import (
 	"io"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -79,6 +80,10 @@ type program struct {
 	// before that is the caller's mistake, whatever goes wrong after is not.
 	started bool
 
+	// completing is set while a shell asks what may follow: the flag library then
+	// parses the same line twice.
+	completing bool
+
 	// ran is the command that was run, nil if it panicked.
 	ran *cobra.Command
 
@@ -124,6 +129,13 @@ func programOf(env *Env, list []group) *program {
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "\n%s", exitCodes())
 	})
+	for _, cmd := range p.root.Commands() {
+		if cmd.Name() == "completion" {
+			for _, shell := range append(cmd.Commands(), cmd) {
+				shell.Example = "tally completion bash > ~/.local/share/bash-completion/completions/tally"
+			}
+		}
+	}
 	p.adopt(p.root)
 	_ = p.root.RegisterFlagCompletionFunc("workspace", only(cobra.ShellCompDirectiveFilterDirs))
 	return p
@@ -139,6 +151,7 @@ func (p *program) main(args []string) int {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 
+	p.completing = slices.Contains(args, cobra.ShellCompRequestCmd) || slices.Contains(args, cobra.ShellCompNoDescRequestCmd)
 	err := p.run(ctx, args)
 	if err == nil {
 		return refusal.ExitCode(nil)
@@ -149,16 +162,16 @@ func (p *program) main(args []string) int {
 		p.env.JSON = asksForJSON(args)
 	}
 	p.env.printError(err)
-	if p.started && (p.ran == nil || p.ran.Annotations[looksAt] != looksAtFiles[looksAt]) {
+	if p.started && (p.ran == nil || p.ran.Annotations[looksAt] != readOnlyCommands[looksAt]) {
 		recordRefusal(p.env, err)
 	}
 	return refusal.ExitCode(err)
 }
 
-// looksAtFiles marks the commands that look at files of other people: that one of
+// readOnlyCommands marks the commands that look at files of other people: that one of
 // these does not verify is the answer, and says nothing about this workspace. What
 // they refuse of the workspace itself they have recorded.
-var looksAtFiles = map[string]string{looksAt: "files"}
+var readOnlyCommands = map[string]string{looksAt: "files"}
 
 const looksAt = "looks at"
 
@@ -192,13 +205,24 @@ func (p *program) adopt(cmd *cobra.Command) {
 		}
 		cmd.Run = nil
 	}
+	cmd.Example = "  " + cmd.Example // as help indents everything else
 	p.addCompletion(cmd)
+	p.takeOnce(cmd)
+	if accept := cmd.Args; accept != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := accept(cmd, args); err != nil {
+				return wrongArguments(cmd, args, err)
+			}
+			// Here, and not when the command begins: a name that is wrong is
+			// reported before a flag that is missing.
+			err := p.checkNames(cmd, args)
+			p.started = err != nil
+			return err
+		}
+	}
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		p.started = true
-		if err := p.resolveAddresses(cmd, args); err != nil {
-			return err
-		}
 		return run(cmd, args)
 	}
 }
@@ -221,6 +245,11 @@ func (p *program) run(ctx context.Context, args []string) (err error) {
 	p.root.SetArgs(append([]string{}, args...)) // never nil: nil means os.Args
 	cmd, err := p.root.ExecuteContextC(ctx)
 	p.ran = cmd
+	defer func() {
+		if err != nil {
+			err = explained(cmd, err)
+		}
+	}()
 	switch {
 	case p.misdirected != nil:
 		return p.misdirected

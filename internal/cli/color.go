@@ -14,7 +14,7 @@ import (
 // writes it is a control character before the word and one after it; [paint], at
 // the one place where answers leave, makes colours of them or takes them out.
 // Whatever comes from outside went through package plain, which leaves no control
-// character, so nobody but us can colour anything.
+// character, so only we can colour anything.
 type style rune
 
 // The styles. The numbers must not be those of tabs and line breaks.

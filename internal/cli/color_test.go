@@ -12,7 +12,7 @@ func TestPaintColoursOurWordsAlone(t *testing.T) {
 		{"nothing", "passed\n", "passed\n", "passed\n"},
 		{"an outcome", outcomeText("passed") + " x\n", "\x1b[32mpassed\x1b[0m x\n", "passed x\n"},
 		{"another", outcomeText("errored"), "\x1b[31merrored\x1b[0m", "errored"},
-		{"one that nobody knows", outcomeText("odd"), "\x1b[33modd\x1b[0m", "odd"},
+		{"one that is not known", outcomeText("odd"), "\x1b[33modd\x1b[0m", "odd"},
 		// What an agent says is made safe before, whatever it writes.
 		{"an agent's codes", plain.Line("\x01passed\x0e \x1b[32mok"), `\x01passed\x0e \x1b[32mok`, `\x01passed\x0e \x1b[32mok`},
 		{"other alphabets", heading.of("試験 é"), "\x1b[1m試験 é\x1b[0m", "試験 é"},

@@ -29,8 +29,9 @@ type compareOptions struct {
 func newCompare(env *Env) *cobra.Command {
 	var o compareOptions
 	cmd := &cobra.Command{
-		Use:   "compare A B",
-		Short: "Two attempts side by side, case by case",
+		Use:     "compare A B",
+		Short:   "Two attempts side by side, case by case",
+		Example: "tally compare latest~1 latest",
 		Long: `Pair the cases of two attempts by id and digest: which flipped, whether that could be
 chance (McNemar's exact test, paired bootstrap of the difference), what changed in cost
 and latency, and where the runs of flipped cases first part, read from their evidence.

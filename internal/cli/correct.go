@@ -24,10 +24,11 @@ type correctOptions struct {
 func newCorrect(env *Env) *cobra.Command {
 	var o correctOptions
 	cmd := &cobra.Command{
-		Use:   "correct ATTEMPT:CASE --score S --reason TEXT (--key FILE | --gpg KEY)",
-		Short: "Sign another score for a case, beside the one in the record",
+		Use:     "correct ATTEMPT:CASE --score S --reason TEXT (--key FILE | --gpg KEY)",
+		Short:   "Sign another score for a case, beside the one in the record",
+		Example: `tally review correct latest:refund-7 --score 1 --reason "both spellings are right" --key ~/.ssh/id_ed25519`,
 		Long: `Record that people hold another score of a case to be right, up or down, with a reason.
-The record stays, and both are shown wherever the score is. Whoever signs is in the signers
+The record stays, and both are shown wherever the score is. The signer is in the signers
 file as a curator or with the security role, and did not run the attempt alone. Gates use
 the corrected score and name who corrected it. Promotion uses the lower of the two, unless
 two people signed, one of them with the security role: give --second-key, or let the
@@ -80,9 +81,9 @@ func runCorrect(ctx context.Context, env *Env, o correctOptions) error {
 	case o.Outcome != "" && o.Outcome != string(evidence.Passed) && o.Outcome != string(evidence.Failed):
 		return refusal.UnknownValue("outcome", evidence.Outcome(o.Outcome), evidence.Passed, evidence.Failed)
 	case o.Message == "" && len(o.Pens)+len(o.Signatures) == 0:
-		return refusal.Newf(refusal.Usage, "nobody signs the correction").WithHint("give --key FILE or --gpg KEY, or --signature FILE with a signature made by hand")
+		return refusal.Newf(refusal.Usage, "the correction has no signer").WithHint("give --key FILE or --gpg KEY, or --signature FILE with a signature made by hand")
 	case o.Message != "" && len(o.Pens)+len(o.Signatures) > 0:
-		return refusal.Newf(refusal.Usage, "--message writes what is to be signed, so nobody signs now")
+		return refusal.Newf(refusal.Usage, "--message writes what is to be signed, and a key would sign it now: expected one of the two")
 	}
 	c, err := openRecorded(env, dossier.Ask{})
 	if err != nil {

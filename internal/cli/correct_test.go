@@ -54,7 +54,7 @@ func TestABlockCodeIsNotCorrectedAway(t *testing.T) {
 		t.Error(message)
 	}
 
-	// The same, signed by both and appended by somebody's own program.
+	// The same, signed by both and appended by a program of the operator.
 	m := &evidence.ScoreCorrected{Attempt: id, CaseID: cases[0], Repeat: 1, Entry: entry.Index, Head: entry.Head, Number: 1, Now: evidence.Grade{Passed: true, Score: 1}, Reason: "r"}
 	p, err := openPlace(env)
 	l.must(err)

@@ -26,22 +26,23 @@ type cosignerOptions struct {
 func newCosigner(env *Env) *cobra.Command {
 	var o cosignerOptions
 	cmd := &cobra.Command{
-		Use:   "cosigner --key FILE --name NAME --log VKEY --state DIR",
-		Short: "Cosign the checkpoints of other people's ledgers",
-		Long: `Run a witness (C2SP tlog-witness): it remembers the last checkpoint it cosigned of
+		Use:     "cosigner --key FILE --name NAME --log VKEY --state DIR",
+		Short:   "Cosign the checkpoints of other people's ledgers",
+		Example: `tally ledger cosigner --key cosigner.key --name cosigner.example.com/w1 --log example.com/evals+cc5c539b+AaFyiJTzvrIM3ncBw7w69HMrmhcNtj4ndaPWsi9amgUQ --state cosigned`,
+		Long: `Run a cosigner (a witness of C2SP tlog-witness): it remembers the last checkpoint it cosigned of
 each ledger it watches and cosigns another only with a proof that it extends that one.
 Run it where the owner of the ledger has no shell.
 
 It prints its address and its verifier key, which go into tally.yaml of the ledger, and
 runs until it is stopped. The key file is made if there is none. Losing the state folder
-makes the witness forget; keep it with the key.`,
+makes the cosigner forget; keep it with the key.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runCosigner(cmd.Context(), env, o) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.addr, "listen", "127.0.0.1:0", "`ADDRESS` to listen on; port 0 takes a free one")
-	flags.StringVar(&o.key, "key", "", "`FILE` of the witness's private key, used for nothing else")
-	flags.StringVar(&o.name, "name", "", "`NAME` of the witness, such as witness.example.com/w1")
+	flags.StringVar(&o.key, "key", "", "`FILE` of the cosigner's private key, used for nothing else")
+	flags.StringVar(&o.name, "name", "", "`NAME` of the cosigner, such as cosigner.example.com/w1")
 	flags.StringArrayVar(&o.logs, "log", nil, "verifier key `VKEY` of a ledger to watch; repeat it for more")
 	flags.StringVar(&o.state, "state", "", "folder `DIR` for what was cosigned")
 	for _, name := range []string{"key", "name", "log", "state"} {
@@ -52,7 +53,7 @@ makes the witness forget; keep it with the key.`,
 	return cmd
 }
 
-// stateWait is how long a second witness waits for the first to let go of the
+// stateWait is how long a second cosigner waits for the first to let go of the
 // state folder, as when one is being restarted.
 const stateWait = time.Second
 
@@ -107,7 +108,7 @@ type cosignerAnswer struct {
 	VKey string `json:"vkey"`
 }
 
-// printConflict tells the operator of a witness that a log contradicts itself.
+// printConflict tells the operator of a cosigner that a log contradicts itself.
 func printConflict(e *Env, c cosign.Conflict) {
 	switch {
 	case e.JSON:

@@ -21,8 +21,9 @@ type curveOptions struct {
 func newCurve(env *Env) *cobra.Command {
 	var o curveOptions
 	cmd := &cobra.Command{
-		Use:   "curve",
-		Short: "Cost and outcome week by week",
+		Use:     "curve",
+		Short:   "Cost and outcome week by week",
+		Example: "tally scorecard curve --class support --since 90d",
 		Long: `Show for each week what was attempted and solved, what a solve cost in money and
 tokens, retries and regressions: cases that the attempt before, of the same class and
 target, solved and this one did not.

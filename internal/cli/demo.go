@@ -17,8 +17,9 @@ import (
 
 func newDemo(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "demo [DIR]",
-		Short: "Offline, in seconds: run a bench, then try to forge the result in many ways",
+		Use:     "demo [DIR]",
+		Short:   "Offline, in seconds: run a bench, then try to forge the result in many ways",
+		Example: "tally demo",
 		Long: `Make a workspace in DIR (default: a temporary folder, removed afterwards), have two
 example people sign a small bench, run it, print the scorecard and why a case failed,
 and then forge bench, ledger, evidence and totals in many ways. Exit 0 only if every

@@ -76,6 +76,7 @@ func commandDoc(b *strings.Builder, cmd *cobra.Command) {
 	if long := strings.TrimSpace(cmd.Long); long != "" {
 		fmt.Fprintf(b, "\n%s\n", long)
 	}
+	fmt.Fprintf(b, "\nExample:\n%s\n", strings.TrimRight(cmd.Example, "\n"))
 	fmt.Fprintf(b, "\nFlags:\n%s```\n", cmd.LocalFlags().FlagUsages())
 }
 

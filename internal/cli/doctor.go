@@ -15,8 +15,9 @@ import (
 
 func newDoctor(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "doctor",
-		Short: "Say what this machine and this workspace lack, and what to do",
+		Use:     "doctor",
+		Short:   "Say what this machine and this workspace lack, and what to do",
+		Example: "tally doctor",
 		Long: `Look at this machine and at the workspace: which sandbox works, whether keys, ledger and
 benches are sound, whether alarms are waiting. Each line that needs something done says
 what to do. The exit code is 1 if there is such a line.`,

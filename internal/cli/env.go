@@ -121,7 +121,7 @@ func openIn(e *Env, dir string) (*dossier.Place, error) {
 // openCorpus is openPlace for what needs the people who are trusted in it.
 func openCorpus(e *Env) (*dossier.Corpus, error) { return openCorpusFor(e, "") }
 
-// openCorpusFor is openCorpus for somebody who keeps the trust root himself.
+// openCorpusFor is openCorpus for a caller who keeps the trust root elsewhere.
 func openCorpusFor(e *Env, trustRoot string) (*dossier.Corpus, error) {
 	p, err := openPlace(e)
 	if err != nil {

@@ -42,8 +42,9 @@ type exportOptions struct {
 func newExport(env *Env) *cobra.Command {
 	var o exportOptions
 	cmd := &cobra.Command{
-		Use:   "export ATTEMPT[:CASE] --format FORMAT",
-		Short: "Write what leaves the workspace: proofs, and other tools' formats",
+		Use:     "export ATTEMPT[:CASE] --format FORMAT",
+		Short:   "Write what leaves the workspace: proofs, and other tools' formats",
+		Example: "tally export latest --format html -o report.html",
 		Long: `Write an attempt as a proof of it, or for other people's tools. The ledger and the evidence
 are verified first, and a case whose evidence is not whole stops the export. The same
 attempt gives the same bytes.
@@ -86,7 +87,7 @@ and totals stay as they are; --salts keeps what opens each text.`,
 	f.StringVar(&o.hub.Dataset, "dataset-id", "", "the dataset's `ID` on the Hugging Face Hub")
 	f.StringVar(&o.hub.Task, "task-id", "", "its task's `ID` there")
 	f.StringVar(&o.key, "key", "", "`FILE` with the key that signs a credential or an envelope")
-	f.StringVar(&o.attest.RunnerDID, "runner-did", "", "the `DID` of whoever ran it, for vc")
+	f.StringVar(&o.attest.RunnerDID, "runner-did", "", "the `DID` of the runner, for vc")
 	f.StringVar(&o.attest.method, "key-id", "", "`NAME` of the key among those of a did:web, for vc")
 	f.StringVar(&o.attest.Content.Harness, "harness-file", "", "the harness, for vc: `FILE`, folder or SHA-256")
 	f.StringVar(&o.attest.ModelID, "model-id", "", "the model's `NAME`, for vc, if several were called")
@@ -220,7 +221,7 @@ func writeExport(env *Env, o exportOptions, a *exportAnswer, files []export.File
 	return env.Answer(rawJSON(data), func(w io.Writer) { w.Write(plain.JSON(data)) })
 }
 
-// exportImportedBadge draws the badge of somebody else's results.
+// exportImportedBadge draws the badge of another harness's results.
 func exportImportedBadge(ctx context.Context, env *Env, o exportOptions) error {
 	files, samples, err := outgoing.ImportedBadge(ctx, o.attempt)
 	if err != nil {

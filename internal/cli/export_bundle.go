@@ -14,7 +14,7 @@ import (
 )
 
 // exportBundle packs the cases of an attempt, or what a folder or a JSON file
-// describes, into witness bundles.
+// describes, into bundles.
 func exportBundle(env *Env, o exportOptions) error {
 	if namesAttempt(env, o.attempt) {
 		return packAttempt(env, o)
@@ -51,7 +51,7 @@ func exportBundle(env *Env, o exportOptions) error {
 	return env.Answer(a, func(out io.Writer) {
 		fmt.Fprintf(out, "packed %s: task %s, %s, %d bytes\n", plain.Line(a.Path), a.TaskID, a.Outcome, a.Bytes)
 		if !a.Signed && a.Ed25519Key == "" {
-			fmt.Fprintln(out, "It is not signed: nobody can verify it. Sign with --hmac-key-file or --key.")
+			fmt.Fprintln(out, "It is not signed, so it cannot be verified. Sign it with --hmac-key-file or --key.")
 		}
 		if a.Ed25519Key != "" {
 			fmt.Fprintf(out, "Check it with: tally verify --signer %s %s\n", a.Ed25519Key, plain.Line(a.Path))

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newWeather is a command that nobody has: the file that adding one takes.
+// newWeather is a command that the program does not have: the file that adding one takes.
 func newWeather(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use: "weather DAY", Short: "Say how the weather is", Args: cobra.ExactArgs(1), Annotations: looksAtFiles,
+		Use: "weather DAY", Short: "Say how the weather is", Example: "tally weather monday", Args: cobra.ExactArgs(1), Annotations: readOnlyCommands,
 		RunE: func(cmd *cobra.Command, args []string) error { return runWeather(cmd.Context(), env, args[0]) },
 	}
 }
@@ -44,7 +44,7 @@ func TestAFurtherCommandIsOneFileAndOneRow(t *testing.T) {
 	}{
 		{[]string{"weather", "monday"}, 0, "it rains on monday\n"},
 		{[]string{"weather", "monday", "--json"}, 0, `{"day":"monday"}`},
-		{[]string{"weather"}, 2, "arg"},
+		{[]string{"weather"}, 2, "expected DAY, got nothing"},
 		{[]string{"help"}, 0, "Say how the weather is"},
 		{[]string{"help", "weather"}, 0, "tally weather DAY"},
 		{[]string{"__complete", "wea"}, 0, "weather\tSay how"},

@@ -32,8 +32,9 @@ type gateOptions struct {
 func newGate(env *Env) *cobra.Command {
 	var o gateOptions
 	cmd := &cobra.Command{
-		Use:   "gate [ATTEMPT]",
-		Short: "Compare an attempt with the thresholds of the signed registration",
+		Use:     "gate [ATTEMPT]",
+		Short:   "Compare an attempt with the thresholds of the signed registration",
+		Example: "tally gate latest --require-level signed",
 		Long: `Compare an attempt with the gates of its class: thresholds per tag and in all, written
 in the signed registration. Without ATTEMPT it is the newest finished one, of --class if
 there are several classes. The exit code is 4 when a gate is not met.

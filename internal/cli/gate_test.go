@@ -106,7 +106,7 @@ func TestGateIsMetAndChoosesTheAttempt(t *testing.T) {
 	l.refuses(refusal.UnknownName, "gate", "example.default.7")
 	l.refuses(refusal.Usage, "gate", "example.default.1", "--class", "example")
 
-	// With two classes somebody must say which.
+	// With two classes the user must say which.
 	env := newEnv(nil, nil, nil, l.getenv)
 	env.WorkspaceDir = l.dir
 	w, err := openPlace(env)

@@ -26,8 +26,9 @@ type goldenOptions struct {
 
 func newGolden(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "golden",
-		Short: "Canonical traces of cases: update them, or find the first divergence",
+		Use:     "golden",
+		Short:   "Canonical traces of cases: update them, or find the first divergence",
+		Example: "tally golden check support",
 		Long: `A golden file says what an agent did in a case, as text for people to review:
 golden/CLASS/TARGET/CASE.golden. "update" writes them. "check" drives every case again and
 names what differs: calls that are missing, new, in another order, with other arguments or
@@ -45,7 +46,7 @@ has no golden trace unless --show-held-out is given: the file would tell what it
 		{"update CLASS", "Write the golden trace of every case, for review", runGoldenUpdate},
 	} {
 		var o goldenOptions
-		c := &cobra.Command{Use: sub.use, Short: sub.short, Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
+		c := &cobra.Command{Use: sub.use, Short: sub.short, Example: "tally golden " + strings.Replace(sub.use, "CLASS", "support --target default", 1), Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
 			if err := completeSpec(cmd, &o.spec, args[0]); err != nil {
 				return err
 			}

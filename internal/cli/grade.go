@@ -30,8 +30,9 @@ func newGrade(env *Env) *cobra.Command {
 	var o gradeOptions
 	cmd := &cobra.Command{
 		Use:         "grade TRAJECTORY --with GRADING",
-		Annotations: looksAtFiles,
-		Short:       "Grade one trajectory, ours or somebody else's, with a grading.yaml",
+		Annotations: readOnlyCommands,
+		Short:       "Grade one trajectory, ours or another system's, with a grading.yaml",
+		Example:     "tally grade latest:refund-7 --with grading.yaml",
 		Long: `Grade a trajectory with the extractors and graders of a grading.yaml and show what each
 check compared with what. TRAJECTORY is a file of ours, a file of OpenTelemetry GenAI
 spans (OTLP in JSON or protobuf), an ATIF file, or ATTEMPT:CASE for one of the evidence.

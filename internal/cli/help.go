@@ -98,10 +98,11 @@ func newHelp(root *cobra.Command) *cobra.Command {
 		fmt.Fprintf(&long, "\n  %-12s %s", t.name, t.short)
 	}
 	return &cobra.Command{
-		Use:   "help [COMMAND... | TOPIC]",
-		Short: "Help for a command or a topic",
-		Long:  long.String(),
-		Args:  cobra.ArbitraryArgs,
+		Use:     "help [COMMAND... | TOPIC]",
+		Short:   "Help for a command or a topic",
+		Example: "tally help run",
+		Long:    long.String(),
+		Args:    cobra.ArbitraryArgs,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return helpCompletions(root, args), cobra.ShellCompDirectiveNoFileComp
 		},
@@ -297,7 +298,7 @@ HistoryForked: the ledger has other entries than something that was signed or
 published before. History was rewritten, or this is a different ledger.
 
 Nothing was written to the ledger, and tally signs nothing more in it. What was
-known is this machine's memory, an anchor or a witness; the message says which.
+known is this machine's memory, an anchor or a cosigner; the message says which.
 
 There is no ledger here at all ("found: 0 entries"): .tally is not in git, so a second
 clone has none, and two clones that each append would be two histories of one origin.

@@ -20,8 +20,9 @@ import (
 func newImport(env *Env) *cobra.Command {
 	return &cobra.Command{
 		Use:         "import PATH... | -",
-		Annotations: looksAtFiles,
+		Annotations: readOnlyCommands,
 		Short:       "Read other harnesses' results, and check what can be computed again",
+		Example:     "tally import results.json",
 		Long: filled(85, "Read the result files of other harnesses: "+strings.Join(importer.Names(), ", ")+
 			". They are recognised by what is in them, whatever they are called; a folder is searched, and - is standard input.") + `
 

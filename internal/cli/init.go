@@ -22,8 +22,9 @@ import (
 func newInit(env *Env) *cobra.Command {
 	var o ceremony.ScaffoldOptions
 	cmd := &cobra.Command{
-		Use:   "init [DIR]",
-		Short: "Make a workspace: keys, example signers, a signed example bench, a ledger",
+		Use:     "init [DIR]",
+		Short:   "Make a workspace: keys, example signers, a signed example bench, a ledger",
+		Example: "tally init evals --agent python:agent.py",
 		Long: `Make a workspace in DIR (default: the current folder).
 
 It makes an operator key, and two example signers whose keys lie in .tally/keys

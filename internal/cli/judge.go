@@ -16,8 +16,9 @@ import (
 
 func newJudges(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "judges",
-		Short: "The verdicts of models that judge: list, prune, compare with people",
+		Use:     "judges",
+		Short:   "The verdicts of models that judge: list, prune, compare with people",
+		Example: "tally judges list",
 		Long: `Graders of the kind judge ask the model that judge.yaml names. "tally run --live" draws
 verdicts, records each draw in the ledger and keeps the verdict, signed with the key
 judge-cache, in .tally/judge-cache; later runs use it. A verdict that was changed by
@@ -29,10 +30,11 @@ hand is not used, and the ledger gets an integrity event.`,
 
 func newJudgeDigest(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "digest",
-		Short: "Print the digest of judge.yaml, for judge_digest in a registration",
-		Args:  noArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return runJudgeDigest(cmd.Context(), env) },
+		Use:     "digest",
+		Short:   "Print the digest of judge.yaml, for judge_digest in a registration",
+		Example: "tally judges digest",
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runJudgeDigest(cmd.Context(), env) },
 	}
 }
 
@@ -53,10 +55,11 @@ func runJudgeDigest(_ context.Context, env *Env) error {
 
 func newJudgeList(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "list",
-		Short: "List the verdicts that are kept, and those that would not be used",
-		Args:  noArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return runJudgeList(cmd.Context(), env) },
+		Use:     "list",
+		Short:   "List the verdicts that are kept, and those that would not be used",
+		Example: "tally judges list",
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runJudgeList(cmd.Context(), env) },
 	}
 }
 
@@ -77,8 +80,9 @@ type judgePruneOptions struct{ olderThan time.Duration }
 func newJudgePrune(env *Env) *cobra.Command {
 	var o judgePruneOptions
 	cmd := &cobra.Command{
-		Use:   "prune --older-than DURATION",
-		Short: "Remove old verdicts; the next live run draws again",
+		Use:     "prune --older-than DURATION",
+		Short:   "Remove old verdicts; the next live run draws again",
+		Example: "tally judges prune --older-than 720h",
 		Long: `Remove verdicts that were drawn longer ago than DURATION. A run that needs one of them
 again has to draw it with --live, and the ledger numbers that draw after the earlier
 ones: pruning hides nothing.`,

@@ -12,8 +12,9 @@ import (
 func newJudgeCalibrate(env *Env) *cobra.Command {
 	var o lab.CalibrateOptions
 	cmd := &cobra.Command{
-		Use:   "calibrate CLASS",
-		Short: "Compare the judge's verdicts with people's labels, and record how far they agree",
+		Use:     "calibrate CLASS",
+		Short:   "Compare the judge's verdicts with people's labels, and record how far they agree",
+		Example: "tally judges calibrate support --dry-run",
 		Long: `Compare what the judge of a class said with what people said about the same cases: how
 often they agree, Cohen's kappa, and who said what how often. The labels are people's
 reviews in the ledger ("tally review"), or those of --labels, a file with a line for each:

@@ -15,10 +15,11 @@ import (
 
 func newJudgeShow(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "show ATTEMPT",
-		Short: "How the judges of an attempt behaved: disagreement, position bias, calibration",
-		Args:  cobra.ExactArgs(1),
-		RunE:  func(cmd *cobra.Command, args []string) error { return runJudgeShow(cmd.Context(), env, args[0]) },
+		Use:     "show ATTEMPT",
+		Short:   "How the judges of an attempt behaved: disagreement, position bias, calibration",
+		Example: "tally judges show latest",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return runJudgeShow(cmd.Context(), env, args[0]) },
 	}
 }
 

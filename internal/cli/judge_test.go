@@ -203,7 +203,7 @@ func TestRunRefusesAnotherJudgeThanTheClassPins(t *testing.T) {
 	}
 }
 
-// Somebody deletes a verdict and rolls again.
+// An operator deletes a verdict and rolls again.
 func TestRunNumbersTheSecondDrawOfADeletedVerdict(t *testing.T) {
 	b := newTribunal(t)
 	b.verdicts = []string{verdict(0.25, "No."), verdict(1, "Yes.")}
@@ -249,7 +249,7 @@ func TestRunRefusesAJudgeItCannotPayOrKeepSecret(t *testing.T) {
 }
 
 // What the judge said is in the recording of the attempt, and grading again
-// asks nobody.
+// asks no model.
 func TestRescoreOfALiveAttemptUsesItsRecordedVerdict(t *testing.T) {
 	b := newTribunal(t)
 	b.verdicts = []string{verdict(0.75, "Yes."), verdict(0, "No.")}

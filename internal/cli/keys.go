@@ -14,8 +14,9 @@ import (
 
 func newKeys(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "keys",
-		Short: "The workspace's own keys: operator, judge cache, credentials",
+		Use:     "keys",
+		Short:   "The workspace's own keys: operator, judge cache, credentials",
+		Example: "tally keys list",
 		Long: `The keys of this workspace lie in .tally/keys, one file each, readable only by you,
 in OpenSSH's format. People sign with SSH keys of their own.`,
 	}
@@ -38,10 +39,11 @@ func describeKey(name string, key *seal.Key, origin string) keyAnswer {
 
 func newKeysNew(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "new NAME",
-		Short: "Make a key (operator, judge-cache, credential or a name of yours)",
-		Args:  cobra.ExactArgs(1),
-		RunE:  func(cmd *cobra.Command, args []string) error { return runKeysNew(cmd.Context(), env, args[0]) },
+		Use:     "new NAME",
+		Short:   "Make a key (operator, judge-cache, credential or a name of yours)",
+		Example: "tally keys new credential",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return runKeysNew(cmd.Context(), env, args[0]) },
 	}
 }
 
@@ -60,10 +62,11 @@ func runKeysNew(_ context.Context, env *Env, name string) error {
 
 func newKeysList(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "list",
-		Short: "List the workspace's keys",
-		Args:  noArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return runKeysList(cmd.Context(), env) },
+		Use:     "list",
+		Short:   "List the workspace's keys",
+		Example: "tally keys list",
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runKeysList(cmd.Context(), env) },
 	}
 }
 
@@ -93,10 +96,11 @@ func runKeysList(_ context.Context, env *Env) error {
 
 func newKeysExport(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "export NAME",
-		Short: "Print the public half of a key: as an SSH key and as a verifier key",
-		Args:  cobra.ExactArgs(1),
-		RunE:  func(cmd *cobra.Command, args []string) error { return runKeysExport(cmd.Context(), env, args[0]) },
+		Use:     "export NAME",
+		Short:   "Print the public half of a key: as an SSH key and as a verifier key",
+		Example: "tally keys export operator",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return runKeysExport(cmd.Context(), env, args[0]) },
 	}
 }
 

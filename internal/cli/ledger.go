@@ -14,8 +14,9 @@ import (
 
 func newLedger(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "ledger",
-		Short: "The record: verify, show, prove, append, repair, move, anchor, cosign",
+		Use:     "ledger",
+		Short:   "The record: verify, show, prove, append, repair, move, anchor, cosign",
+		Example: "tally ledger verify",
 	}
 	cmd.AddCommand(newLedgerAppend(env), newLedgerVerify(env), newLedgerShow(env), newLedgerProve(env), newLedgerRepair(env), newLedgerMove(env), newAnchor(env), newCosigner(env))
 	return cmd
@@ -23,9 +24,10 @@ func newLedger(env *Env) *cobra.Command {
 
 func newLedgerShow(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "show N",
-		Short: "Print entry N after verifying the ledger",
-		Args:  cobra.ExactArgs(1),
+		Use:     "show N",
+		Short:   "Print entry N after verifying the ledger",
+		Example: "tally ledger show 12",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n, err := parseIndex(args[0])
 			if err != nil {
@@ -58,10 +60,11 @@ type ledgerProveOptions struct {
 func newLedgerProve(env *Env) *cobra.Command {
 	var o ledgerProveOptions
 	cmd := &cobra.Command{
-		Use:   "prove N -o FILE",
-		Short: "Write a receipt that proves entry N to anybody, offline",
+		Use:     "prove N -o FILE",
+		Short:   "Write a receipt that proves entry N to every reader, offline",
+		Example: "tally ledger prove 12 -o entry.receipt",
 		Long: `Write a receipt (C2SP tlog-proof) that entry N is in this ledger. It is signed by
-the operator's seal, and by the witnesses of the last anchor if that covers the
+the operator's seal, and by the cosigners of the last anchor if that covers the
 entry. An entry too long for a receipt of 4 KB is written beside it.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -98,8 +101,9 @@ func runLedgerProve(ctx context.Context, env *Env, o ledgerProveOptions) error {
 
 func newLedgerRepair(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "repair",
-		Short: "Set aside what a crash left after the last seal",
+		Use:     "repair",
+		Short:   "Set aside what a crash left after the last seal",
+		Example: "tally ledger repair",
 		Long: `Set aside what a crash left after the last seal. The bytes are kept in
 .tally/ledger/torn. Nothing that was acknowledged is ever among them: if the memory
 or an anchor says otherwise, repair refuses.

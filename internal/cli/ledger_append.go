@@ -21,8 +21,9 @@ type ledgerAppendOptions struct {
 func newLedgerAppend(env *Env) *cobra.Command {
 	var o ledgerAppendOptions
 	cmd := &cobra.Command{
-		Use:   "append --kind KIND",
-		Short: "Append records from standard input, one JSON body a line",
+		Use:     "append --kind KIND",
+		Short:   "Append records from standard input, one JSON body a line",
+		Example: "tally ledger append --kind note < notes.jsonl",
 		Long: `Append records from standard input, one JSON body a line. Each is answered with
 its index and head after it is on disk. A bad line ends the command; those before it
 are on disk and answered. The records are marked as made by hand and never count as

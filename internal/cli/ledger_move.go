@@ -20,8 +20,9 @@ type ledgerMoveOptions struct {
 func newLedgerMove(env *Env) *cobra.Command {
 	var o ledgerMoveOptions
 	cmd := &cobra.Command{
-		Use:   "move s3://BUCKET/PREFIX?endpoint=URL&region=NAME",
-		Short: "Move the ledger into an object store, or back into the folder",
+		Use:     "move s3://BUCKET/PREFIX?endpoint=URL&region=NAME",
+		Short:   "Move the ledger into an object store, or back into the folder",
+		Example: `tally ledger move "s3://evals/ledger?endpoint=https://s3.example.com&region=eu"`,
 		Long: `Move the ledger with its evidence into an S3-compatible object store, so that
 several machines share it, or with --to-folder back into this workspace. Everything
 is copied, read back, verified and compared; only then tally.yaml is changed, which

@@ -31,8 +31,9 @@ type ledgerVerifyOptions struct {
 func newLedgerVerify(env *Env) *cobra.Command {
 	var o ledgerVerifyOptions
 	cmd := &cobra.Command{
-		Use:   "verify",
-		Short: "Verify chain, tree, seals, anchors, tiles and memory",
+		Use:     "verify",
+		Short:   "Verify chain, tree, seals, anchors, tiles and memory",
+		Example: "tally ledger verify --strict --since 90d",
 		Long: `Verify every entry against its place in the chain, every batch against its seal,
 the published anchors and tiles against the tree, and all of it against this
 machine's memory of what it signed.
@@ -100,7 +101,7 @@ func runLedgerVerify(ctx context.Context, env *Env, o ledgerVerifyOptions) error
 			err = refusal.Newf(a.Problems[0].Name, "%d problems, the first: %w", len(a.Problems), &a.Problems[0]).
 				WithHint("%s", a.Problems[0].Refusal().Hint)
 		}
-		// A gap is nothing that somebody changed.
+		// A gap does not mean that an entry was changed.
 		if a.Problems[0].Name != refusal.StrictGap {
 			err = w.Alarm(err)
 		}

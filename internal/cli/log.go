@@ -17,8 +17,9 @@ import (
 func newLog(env *Env) *cobra.Command {
 	var o answer.LogOptions
 	cmd := &cobra.Command{
-		Use:   "log",
-		Short: "List the attempts, the newest first",
+		Use:     "log",
+		Short:   "List the attempts, the newest first",
+		Example: "tally log --class support",
 		Long: `List the attempts that the ledger knows, the newest first: when, how well vouched for,
 how many cases passed, whether the gates were met, and what it cost. The ledger is
 verified first.

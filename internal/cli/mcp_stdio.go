@@ -11,8 +11,9 @@ import (
 
 func newMCPStdio(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "mcp-stdio",
-		Short: "Give an agent the tools of its case as an MCP server on standard input and output",
+		Use:     "mcp-stdio",
+		Short:   "Give an agent the tools of its case as an MCP server on standard input and output",
+		Example: "tally mcp-stdio",
 		Long: `Agents that start their MCP servers as programs start this one. It passes each
 message on to the gateway of the case, whose address and token the harness gives in
 TALLY_MCP_URL and TALLY_TOKEN, and ends when its input does.`,

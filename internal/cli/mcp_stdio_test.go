@@ -47,6 +47,6 @@ func TestMCPStdioNeedsItsVariablesAndIsNotListed(t *testing.T) {
 	}
 	var stdout bytes.Buffer
 	if Main([]string{"--help"}, strings.NewReader(""), &stdout, io.Discard, func(string) string { return "" }, nil); strings.Contains(stdout.String(), "mcp-stdio") {
-		t.Error("a command that nobody types is in the help")
+		t.Error("a command that people do not type is in the help")
 	}
 }

@@ -15,8 +15,9 @@ import (
 func newName(env *Env) *cobra.Command {
 	var n ceremony.Naming
 	cmd := &cobra.Command{
-		Use:   "name ATTEMPT [NAME]",
-		Short: "Give an attempt a name or a note that people find it by",
+		Use:     "name ATTEMPT [NAME]",
+		Short:   "Give an attempt a name or a note that people find it by",
+		Example: `tally name latest "prompt v9"`,
 		Long: `Record a name for an attempt, a note about it, or both, sealed by the operator's key. From
 then on NAME addresses the attempt wherever an id does, and stands beside the id where
 attempts are shown. It decides nothing: exports, receipts and gates always show the id and

@@ -57,7 +57,7 @@ func initWithPeople(t *testing.T, dir string, tally func(args ...string), more .
 	tally(append([]string{"init", dir, "--signers", file}, more...)...)
 }
 
-// TestSignedWitnessesDecide: two people signed for a witness. Whoever puts a
+// TestSignedWitnessesDecide: two people signed for a witness. An operator who puts a
 // witness of his own, under the same name, into tally.yaml gets nothing by it;
 // asking for more there still works.
 func TestSignedWitnessesDecide(t *testing.T) {
@@ -107,7 +107,7 @@ func TestSignedWitnessesDecide(t *testing.T) {
 	trust(1, forgerKey)
 	unseen := attempt(forger)
 	if got := level(unseen); got != "signed" {
-		t.Errorf("cosigned by a witness that nobody signed for: %v", got)
+		t.Errorf("cosigned by a witness that no person signed for: %v", got)
 	}
 	if got := level(seen); got != "signed" { // the settings ask for one of theirs besides
 		t.Errorf("not cosigned by the witness of the settings: %v", got)

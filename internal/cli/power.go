@@ -20,8 +20,9 @@ type powerOptions struct {
 func newPower(env *Env) *cobra.Command {
 	var o powerOptions
 	cmd := &cobra.Command{
-		Use:   "power ATTEMPT...",
-		Short: "What attempts can show: spread, smallest difference, trend, budget",
+		Use:     "power ATTEMPT...",
+		Short:   "What attempts can show: spread, smallest difference, trend, budget",
+		Example: "tally scorecard power latest~1 latest --detect 0.05",
 		Long: `Say how much the scores of attempts can prove:
 
   spread      how much of the variance lies between cases, and how much between

@@ -20,8 +20,9 @@ import (
 
 func newPromote(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "promote",
-		Short: "What the evidence says about a class's tier; people decide",
+		Use:     "promote",
+		Short:   "What the evidence says about a class's tier; people decide",
+		Example: "tally promote recommend support",
 		Long: `A task class is at bronze, silver, gold or platinum. "recommend" reads the evidence and
 advises; only people change a tier, by editing the registration and signing it.`,
 	}
@@ -39,8 +40,9 @@ type recommendOptions struct {
 func newPromoteRecommend(env *Env) *cobra.Command {
 	var o recommendOptions
 	cmd := &cobra.Command{
-		Use:   "recommend CLASS",
-		Short: "Advise on the tier of a class, and record the advice",
+		Use:     "recommend CLASS",
+		Short:   "Advise on the tier of a class, and record the advice",
+		Example: "tally promote recommend support --require silver",
 		Long: `Verify the bench, the ledger and its anchors, and say which tier the evidence of the last
 30 days carries: the highest tier whose every condition is met, or none. Which tier the class
 has now does not matter. The answer lists every condition of the next tier that is not met. It
@@ -49,7 +51,7 @@ decided. It changes nothing: people do. The rules are in docs/formats/promotion.
 
 --require TIER makes the exit code 4 when less than that tier is recommended. --window asks
 about another number of days than the registration says (promotion_window_days, or 30); then
-nothing can be required, because whoever asks could leave out the bad days.`,
+nothing can be required, because the asker could leave out the bad days.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.class = args[0]
@@ -70,7 +72,7 @@ func runPromoteRecommend(ctx context.Context, env *Env, o recommendOptions) erro
 		return refusal.Newf(refusal.Usage, "--window %d: expected 1 to %d days", o.window, bench.MaxPromotionWindow)
 	}
 	if o.require != "" && o.window != 0 {
-		return refusal.Newf(refusal.Usage, "--window with --require: whoever asks would choose the days that count").
+		return refusal.Newf(refusal.Usage, "--window with --require: the asker would choose the days that count").
 			WithHint("write promotion_window_days into registration.yaml, where two people sign it")
 	}
 	if err := refuseShipped(o.class); err != nil {
@@ -113,9 +115,10 @@ func recommendText(out io.Writer, a *promote.Answer) {
 
 func newPromoteApply(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "apply CLASS TIER",
-		Short: "Refuse: no program changes a tier; the attempt is recorded",
-		Long: `Refuse, and record that somebody asked. There is no program that changes a tier. People
+		Use:     "apply CLASS TIER",
+		Short:   "Refuse: no program changes a tier; the attempt is recorded",
+		Example: "tally promote apply support gold",
+		Long: `Refuse, and record that it was asked. There is no program that changes a tier. People
 do: edit current_tier in bench/CLASS/registration.yaml in a reviewed change, then
 "tally bench digest CLASS", and two people, one with the security role, run
 "tally bench sign CLASS --key K".`,
@@ -126,7 +129,7 @@ do: edit current_tier in bench/CLASS/registration.yaml in a reviewed change, the
 	}
 }
 
-// maxAsked bounds the names that somebody asked with.
+// maxAsked bounds the names that a user asked with.
 const maxAsked = 200
 
 func runPromoteApply(ctx context.Context, env *Env, class, tier string) error {
@@ -147,6 +150,10 @@ func runPromoteApply(ctx context.Context, env *Env, class, tier string) error {
 		p.Root.Close()
 	}
 	refused := promote.Apply(class, bench.Tier(tier), mayApprove)
+	if _, err := (&resolver{env: env}).class("CLASS", class); err != nil {
+		r := refusal.Of(refused)
+		refused = refusal.Newf(r.Name, "%w; %w", refused, err).WithHint("%s; %s", r.Hint, refusal.Of(err).Hint)
+	}
 	if _, err := w.AppendAfter(ctx, applyBlocked(blocked, "refused"), evidence.ApplyBlockedKind, blocked); err != nil {
 		// The refusal stands whether or not it can be recorded where it should.
 		w.Raise(applyBlocked(blocked, fmt.Sprintf("not in the ledger: %v", err)))
@@ -156,8 +163,8 @@ func runPromoteApply(ctx context.Context, env *Env, class, tier string) error {
 	return refused
 }
 
-// applyBlocked is the event of somebody asking the program to change a tier.
+// applyBlocked is the event of a user asking the program to change a tier.
 func applyBlocked(asked *evidence.ApplyBlocked, then string) evidence.IntegrityEvent {
 	return evidence.IntegrityEvent{Name: string(evidence.ApplyBlockedKind), Severity: evidence.Block, Boundary: "TB-6",
-		Detail: fmt.Sprintf("somebody asked to move class %s to %s; %s", asked.Class, asked.Tier, then)}
+		Detail: fmt.Sprintf("a user asked to move class %s to %s; %s", asked.Class, asked.Tier, then)}
 }

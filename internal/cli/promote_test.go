@@ -323,7 +323,7 @@ func (l *trial) recommendations() int {
 	return len(entries)
 }
 
-// Whoever removes an anchor does not get a recommendation, and leaves a trace
+// An operator who removes an anchor does not get a recommendation, and leaves a trace
 // that blocks the next one even when the anchor is back.
 func TestPromoteRefusesToReadPastAMissingAnchor(t *testing.T) {
 	l := newTrial(t)

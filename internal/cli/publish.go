@@ -67,24 +67,20 @@ func (a *registryAccess) flags(cmd *cobra.Command) {
 }
 
 type publishOptions struct {
-	claim.Options
-	registryAccess
-	what   string
-	key    string
-	method string
-	paths  claim.Paths
+	draftFlags
 	dryRun bool
 }
 
 func newPublish(env *Env) *cobra.Command {
 	var o publishOptions
 	cmd := &cobra.Command{
-		Use:   "publish FILE|ATTEMPT --registry URL --artifact PATH --harness-path PATH --dataset-path PATH",
-		Short: "Propose a result to a registry: catalogue entry and credential in one post",
+		Use:     "publish FILE|ATTEMPT --registry URL --artifact PATH --harness-path PATH --dataset-path PATH",
+		Short:   "Propose a result to a registry: catalogue entry and credential in one post",
+		Example: "tally publish credential.json --registry https://registry.example.com --artifact /artifacts/models/m --harness-path /artifacts/eval-harnesses/h --dataset-path /artifacts/datasets/d",
 		Long: `Propose a result to a registry. FILE is a credential that "tally attest" issued, an
-attestation body, or whatever "tally attest" takes: results of another harness, or an attempt
-of this workspace. A credential is sent as it is. Of anything else the body is drafted as
-"tally attest" does, with the same flags. With --key it becomes a credential that the runner
+attestation body, or anything else that "tally attest" takes: results of another harness, or an
+attempt of this workspace. A credential is sent as it is. Of anything else the body is drafted
+as "tally attest" does, with the same flags. With --key it becomes a credential that the runner
 signs here; without, the registry issues one about the body.
 
 --artifact, --harness-path and --dataset-path are paths of the registry's catalogue, where the model,
@@ -99,36 +95,25 @@ Redirects are not followed.`,
 			return runPublish(cmd.Context(), env, o)
 		},
 	}
-	f := cmd.Flags()
-	f.StringVar(&o.url, "registry", "", "the registry's `URL`")
-	f.StringVar(&o.paths.Artifact, "artifact", "", "`PATH` of the model in the registry, such as /artifacts/models/…")
-	f.StringVar(&o.paths.Harness, "harness-path", "", "`PATH` of the eval harness in the registry")
-	f.StringVar(&o.paths.Dataset, "dataset-path", "", "`PATH` of the dataset in the registry")
-	f.StringVar(&o.key, "key", "", "`FILE` with the runner's key, which signs a credential about what is drafted here")
-	f.StringVar(&o.method, "key-id", "", "`NAME` of that key among those of a did:web")
-	f.StringVar(&o.RunnerDID, "runner-did", "", "the `DID` of whoever ran it (default: the did:key of the key)")
-	f.StringVar(&o.Options.Harness, "harness-id", "", "the `ID` of the harness, where the file only passes on another's results")
-	f.StringVar(&o.Task, "task", "", "only the run of this `TASK`")
-	f.IntVar(&o.Run, "run", 0, "only run `N` of those that \"tally import\" lists")
-	f.StringVar(&o.RunID, "run-id", "", "the run's `UUID` (default: a new one)")
-	f.StringVar(&o.ModelID, "model-id", "", "the model's `NAME`, where the files do not say")
-	f.StringVar(&o.StartedAt, "started-at", "", "when the run began, in RFC 3339 or `MS` since 1970, where the files do not say")
-	f.StringVar(&o.Content.Harness, "harness-file", "", "harness `FILE`: file, folder or SHA-256")
-	f.StringVar(&o.Content.EvalCode, "eval-code", "", "evaluation code `FILE`: file, folder or SHA-256")
-	f.StringVar(&o.Content.Dataset, "dataset-file", "", "dataset `PATH`: file, folder or SHA-256")
-	f.StringVar(&o.Content.Model, "model-file", "", "model `FILE`: file, folder or SHA-256")
-	f.BoolVar(&o.dryRun, "dry-run", false, "ask the registry whether it would take it; nothing is kept")
-	o.registryAccess.flags(cmd)
+	o.draftFlags.add(cmd)
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "ask the registry whether it would take it; nothing is kept")
 	markRequired(cmd, "registry", "artifact", "harness-path", "dataset-path")
 	return cmd
 }
 
 func runPublish(ctx context.Context, env *Env, o publishOptions) error {
-	c, err := o.publisher(env)
-	if err != nil {
+	// What is wrong is reported before an API key or a server that is missing.
+	if _, err := o.anonymous(); err != nil {
+		return err
+	}
+	if err := client.CheckPaths(o.paths); err != nil {
 		return err
 	}
 	p, err := o.publication(ctx, env)
+	if err != nil {
+		return err
+	}
+	c, err := o.publisher(env)
 	if err != nil {
 		return err
 	}
@@ -160,21 +145,9 @@ func (o publishOptions) publication(ctx context.Context, env *Env) (*client.Publ
 			return p, nil
 		}
 	}
-	runner := claim.Party{DID: o.RunnerDID, Method: o.method}
-	if o.key != "" {
-		if err := runner.LoadKey(o.key); err != nil {
-			return nil, err
-		}
-		o.RunnerDID = runner.DID
-	}
-	draft, _, err := outgoing.Draft(ctx, func() (*dossier.Place, error) { return openPlace(env) }, outgoing.DraftAsk{What: o.what, Stdin: env.Stdin, Options: o.Options})
+	draft, _, runner, err := o.draft(ctx, env, outgoing.DraftAsk{}, false)
 	if err != nil {
 		return nil, err
-	}
-	for i, m := range draft.Missing {
-		if m.Field == "datasetSha" { // --dataset is a path of the catalogue here
-			draft.Missing[i].Give = "--dataset-file"
-		}
 	}
 	if runner.Key == nil {
 		return &client.Publication{Body: draft.Body, Paths: o.paths}, draft.Refuse()
@@ -213,6 +186,6 @@ func printProposed(w io.Writer, p *client.Proposed, c *client.Client) {
 		fmt.Fprintln(w, "note     the registry had this content already and made no new proposal")
 	}
 	if p.Status == "pending" {
-		fmt.Fprintf(w, "Next: its judges vote; see what becomes of it at %s/proposal/%s\n", plain.Line(c.Address()), plain.Line(p.ProposalID))
+		fmt.Fprintf(w, "Next: its reviewers vote; see what becomes of it at %s/proposal/%s\n", plain.Line(c.Address()), plain.Line(p.ProposalID))
 	}
 }

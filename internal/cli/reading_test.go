@@ -325,7 +325,7 @@ func TestACacheChangesNoDecision(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := p.coverage(); got != 0.5 {
-		t.Errorf("changed evidence that anybody can see was touched: coverage %v", got)
+		t.Errorf("changed evidence that was visibly touched: coverage %v", got)
 	}
 }
 

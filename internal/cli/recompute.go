@@ -59,7 +59,7 @@ func runRecompute(env *Env, place *dossier.Place, paths []string, trust verify.T
 	return worst
 }
 
-// recountItem verifies what is at a path: an answer that somebody kept, or
+// recountItem verifies what is at a path: an answer that was kept, or
 // anything else that this program knows.
 func recountItem(r *dossier.Reading, path string, trust verify.Trust) (verify.Item, error) {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {

@@ -29,8 +29,9 @@ type recordOptions struct {
 func newRecord(env *Env) *cobra.Command {
 	var o recordOptions
 	cmd := &cobra.Command{
-		Use:   "record CLASS --unsafe-record",
-		Short: "Record cassettes from live models and tools",
+		Use:     "record CLASS --unsafe-record",
+		Short:   "Record cassettes from live models and tools",
+		Example: "tally record support --target default --only-missing --unsafe-record",
 		Long: `Drive the target through each case with live models and live MCP servers, and write
 what they answered to cassettes/CLASS/TARGET/CASE.cassette.zst, for cases in folders and
 for lines of a dataset. A recording that is there is not overwritten without --overwrite,
@@ -40,7 +41,7 @@ the answer at a terminal. Refused when CI is set.
 Keys never leave this process except to their provider, and secrets are removed before
 anything is written. Every recording, kept or thrown away, is an entry in the ledger.
 A new cassette has a new digest: "tally bench digest" and two signatures come next. The
-class need not be signed before: read what would be sent, since nobody has vouched for it.
+class need not be signed before: read what would be sent, since no signer has vouched for it.
 
 A recording that was killed is resumed by the same command: cases that had ended are
 passed over, and calls that were answered are not paid for again.`,
@@ -83,7 +84,7 @@ func (o *recordOptions) validate() error {
 	return refuseShipped(o.spec.Class)
 }
 
-// mayRecord refuses where nobody can answer for what is sent and spent.
+// mayRecord refuses where no person can answer for what is sent and spent.
 func mayRecord(env *Env) error {
 	if env.Getenv("CI") != "" {
 		return refusal.Newf(refusal.RecordingInCI, "CI is set: a recording is made by a person, who reviews and signs it").
@@ -213,7 +214,7 @@ type recordAnswer struct {
 	LimitUSD   float64        `json:"limit_usd"`
 
 	failed  int
-	scratch bool // nobody signs the class
+	scratch bool // the class is not signed
 }
 
 func (o *recordOptions) answer(r *lab.Recording, done []lab.Recorded) *recordAnswer {

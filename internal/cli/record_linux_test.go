@@ -508,7 +508,7 @@ func TestResumedLiveAttemptHasSpentItsMoney(t *testing.T) {
 
 // TestRecordCutOffBeforeItSaysDone: the machine dies after a recording is written and
 // before the journal says so. The same command makes the same recording again, from the
-// journal, and asks nobody.
+// journal, and asks no provider.
 func TestRecordCutOffBeforeItSaysDone(t *testing.T) {
 	s := newStudio(t, fakemodel.Answer(t, func(fakemodel.Request) fakemodel.Reply { return fakemodel.Reply{Text: "hello"} }))
 	if code := s.record("record\n", "--unsafe-record", "--case", "a"); code != 0 {

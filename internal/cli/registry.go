@@ -16,8 +16,9 @@ import (
 
 func newRegistry(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "registry",
-		Short: "Run a catalogue of evaluations and its credential service",
+		Use:     "registry",
+		Short:   "Run a catalogue of evaluations and its credential service",
+		Example: "tally registry serve --dir registry",
 		Long: `A registry lists artifacts and evaluations, has people judge what is proposed, and issues
 credentials. Everything it accepts is an entry of a ledger of its own; the database is an
 index that can be made again from it. docs/registry.md has the API by example.`,
@@ -37,8 +38,9 @@ type registryInitOptions struct {
 func newRegistryInit(env *Env) *cobra.Command {
 	o := registryInitOptions{settings: registry.Default()}
 	cmd := &cobra.Command{
-		Use:   "init --dir DIR --origin NAME --operator NAME",
-		Short: "Make the folder of a registry: settings, keys, ledger",
+		Use:     "init --dir DIR --origin NAME --operator NAME",
+		Short:   "Make the folder of a registry: settings, keys, ledger",
+		Example: "tally registry init --dir registry --origin registry.example.com/log --operator alice@example.com",
 		Long: `Make a new registry in an empty folder: registry.yaml, the keys of the operator and of the
 issuer, and a ledger with its first entries. --origin names the ledger for ever.
 --public-url gives the issuer its name, a did:web; without it the issuer is a did:key.
@@ -51,9 +53,9 @@ With --judges 0 proposals are published at once, and every row says so.`,
 	f.StringVar(&o.settings.Origin, "origin", "", "`NAME` of the ledger, such as registry.example.com/log")
 	f.StringVar(&o.settings.Operator, "operator", "", "`NAME` of the person who operates it")
 	f.StringVar(&o.settings.PublicURL, "public-url", "", "`URL` at which others reach it, such as https://registry.example.com")
-	f.IntVar(&o.settings.Judges, "judges", o.settings.Judges, "`N` judges are drawn for each proposal")
+	f.IntVar(&o.settings.Judges, "judges", o.settings.Judges, "`N` reviewers are drawn for each proposal")
 	f.IntVar(&o.settings.Quorum, "judge-quorum", o.settings.Quorum, "`N` of them must accept")
-	f.IntVar(&o.deadline, "deadline-hours", int(o.settings.Deadline/time.Hour), "`N` hours that judges have")
+	f.IntVar(&o.deadline, "deadline-hours", int(o.settings.Deadline/time.Hour), "`N` hours that reviewers have")
 	f.StringVar(&o.settings.Calibration, "calibration", "", "`FILE` with the calibration set, relative to the folder")
 	markRequired(cmd, "dir", "origin", "operator")
 	return cmd
@@ -97,8 +99,9 @@ func runRegistryInit(ctx context.Context, env *Env, o registryInitOptions) error
 func newRegistryServe(env *Env) *cobra.Command {
 	var o web.Options
 	cmd := &cobra.Command{
-		Use:   "serve --dir DIR",
-		Short: "Serve a registry over HTTP until it is stopped",
+		Use:     "serve --dir DIR",
+		Short:   "Serve a registry over HTTP until it is stopped",
+		Example: "tally registry serve --dir registry --listen 127.0.0.1:7390",
 		Long: `Serve the API of a registry: its catalogue and credentials, the VC-API, and its
 ledger as C2SP tiles. It prints its address, and then logs a line of JSON for each request
 to standard error, without headers, queries or bodies.

@@ -15,14 +15,15 @@ import (
 func newRegistryBackup(env *Env) *cobra.Command {
 	var o backup.Options
 	cmd := &cobra.Command{
-		Use:   "backup --dir DIR -o FILE",
-		Short: "Copy a registry into one file, while it is served",
+		Use:     "backup --dir DIR -o FILE",
+		Short:   "Copy a registry into one file, while it is served",
+		Example: "tally registry backup --dir registry -o registry.tar",
 		Long: `Copy a registry into one file: the ledger up to what is sealed now, every text that its
 entries name, settings, signers and anchors. A server may run meanwhile. The copy is verified
 and its database made before the file is written, so that the file says what a restored
 registry must come to.
 
-Private keys are left out, and must be kept apart from it: with --with-keys whoever has the
+Private keys are left out, and must be kept apart from it: with --with-keys every holder of the
 file is the registry. The database is not copied: the ledger gives it.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runRegistryBackup(cmd.Context(), env, o) },
@@ -45,7 +46,7 @@ func runRegistryBackup(ctx context.Context, env *Env, o backup.Options) error {
 		fmt.Fprintf(w, "%s: %d entries of %s, root %s\n", plain.Line(o.Out), m.Size, plain.Line(m.Origin), m.Root)
 		fmt.Fprintf(w, "%d texts, rows %s\n", m.Blobs, m.Rows)
 		if m.Keys {
-			fmt.Fprintln(w, "It has the private keys: whoever has the file is the registry.")
+			fmt.Fprintln(w, "It has the private keys: every holder of the file can act as the registry.")
 		} else {
 			fmt.Fprintln(w, "The private keys are not in it; keep a copy of the folder keys elsewhere.")
 		}
@@ -55,8 +56,9 @@ func runRegistryBackup(ctx context.Context, env *Env, o backup.Options) error {
 func newRegistryRestore(env *Env) *cobra.Command {
 	var o backup.RestoreOptions
 	cmd := &cobra.Command{
-		Use:   "restore FILE --dir DIR",
-		Short: "Make a registry of a backup again, and prove that it is the same",
+		Use:     "restore FILE --dir DIR",
+		Short:   "Make a registry of a backup again, and prove that it is the same",
+		Example: "tally registry restore registry.tar --dir restored",
 		Long: `Make a registry of a backup in a new folder. Every file is compared with the list in the
 backup, the ledger is verified and must have the same signed tree head, every text must be
 what its name says, and the database that the entries give must have the same digest over its

@@ -24,11 +24,12 @@ type registryJudgeOptions struct {
 func newRegistryJudge(env *Env) *cobra.Command {
 	var o registryJudgeOptions
 	cmd := &cobra.Command{
-		Use:   "judge URL [PROPOSAL --verdict accept|reject|abstain]",
-		Short: "List the proposals you are drawn to judge, or judge one",
+		Use:     "judge URL [PROPOSAL --verdict accept|reject|abstain]",
+		Short:   "List the proposals you are drawn to judge, or judge one",
+		Example: "tally registry judge https://registry.example.com",
 		Long: `List the proposals that you are drawn to judge and have not judged, or with PROPOSAL and
 --verdict vote on one. The vote is signed here with your agent's own key; it names the
-proposal, its content, the registry and the reason, so that nobody can use it for anything
+proposal, its content, the registry and the reason, so that it cannot be used for anything
 else. The reason is published with it.`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -41,7 +42,7 @@ else. The reason is published with it.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.verdict, "verdict", "", "`VERDICT`: accept, reject or abstain")
-	f.StringVar(&o.reason, "reason", "", "`TEXT` that says why, for everybody to read")
+	f.StringVar(&o.reason, "reason", "", "`TEXT` that says why; every reader sees it")
 	f.StringVar(&o.key, "key", "", "`FILE` with your agent's key (default: the one that \"tally registry register\" made)")
 	o.registryAccess.flags(cmd)
 	return cmd

@@ -28,9 +28,10 @@ type registryMonitorOptions struct {
 func newRegistryMonitor(env *Env) *cobra.Command {
 	var o registryMonitorOptions
 	cmd := &cobra.Command{
-		Use:   "monitor URL",
-		Short: "Follow a registry from outside, and alarm when it lies",
-		Long: `Follow a registry as anybody can, without an API key. Each look verifies its checkpoint and
+		Use:     "monitor URL",
+		Short:   "Follow a registry from outside, and alarm when it lies",
+		Example: "tally registry monitor https://registry.example.com --once",
+		Long: `Follow a registry as every reader can, without an API key. Each look verifies its checkpoint and
 every entry since the last look, computes again who was drawn to judge and what the votes
 decide, and compares the catalogue with the entries: every row must have an entry with the
 same content and a receipt that verifies, every published entry must have its row.
@@ -51,13 +52,13 @@ the key that the ledger itself names is remembered at the first look, and the an
 	}
 	f := cmd.Flags()
 	f.Func("key", "trusted ledger key `NAME+ID+KEY`; may be given again", o.trust.AddLog)
-	f.Func("witness", "trusted witness key `NAME+ID+KEY`, which must have cosigned; may be given again", o.trust.AddWitness)
-	f.IntVar(&o.trust.Quorum, "quorum", 0, "`N` of the witnesses must have cosigned (default: all that are named)")
+	f.Func("witness", "trusted key `NAME+ID+KEY` of a cosigner, which must have cosigned; may be given again", o.trust.AddWitness)
+	f.IntVar(&o.trust.Quorum, "quorum", 0, "`N` of the cosigners must have cosigned (default: all that are named)")
 	f.StringVar(&o.state, "state", "", "folder `DIR` that remembers what was seen (default: one for the URL, in the state folder)")
 	f.BoolVar(&o.once, "once", false, "look once and exit")
 	f.DurationVar(&o.every, "every", time.Hour, "how long to wait between looks")
 	f.BoolVar(&o.allReceipts, "all-receipts", false, "verify the receipts of all rows, not only of new ones")
-	f.BoolVar(&o.allowHTTP, "allow-http", false, "ask over plain http, where anybody on the way can change the answers")
+	f.BoolVar(&o.allowHTTP, "allow-http", false, "ask over plain http, where every machine on the way can change the answers")
 	return cmd
 }
 
@@ -140,8 +141,9 @@ type registryRegisterOptions struct {
 func newRegistryRegister(env *Env) *cobra.Command {
 	var o registryRegisterOptions
 	cmd := &cobra.Command{
-		Use:   "register URL",
-		Short: "Register at a registry and keep the API key that it gives",
+		Use:     "register URL",
+		Short:   "Register at a registry and keep the API key that it gives",
+		Example: "tally registry register https://registry.example.com --name example",
 		Long: `Register as an agent at a registry. The key pair that signs as this agent is made here, and
 only its public half is sent. The API key that comes back is written to a file that only you
 can read; "tally publish" and "tally registry judge" find it there.`,

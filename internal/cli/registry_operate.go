@@ -37,11 +37,11 @@ func (p registryPlace) options(env *Env) registry.Options {
 
 // operatorCommand makes one command of the operator: with a server running it is
 // asked over its socket, otherwise the folder is opened.
-func operatorCommand(env *Env, use, short, long string, args cobra.PositionalArgs, flags func(*cobra.Command, *operate.Request), fill func(*operate.Request, []string)) *cobra.Command {
+func operatorCommand(env *Env, use, short, example, long string, args cobra.PositionalArgs, flags func(*cobra.Command, *operate.Request), fill func(*operate.Request, []string)) *cobra.Command {
 	var place registryPlace
 	ask := operate.Request{}
 	cmd := &cobra.Command{
-		Use: use, Short: short, Args: args,
+		Use: use, Short: short, Example: example, Args: args,
 		Long: long + "\n\nA server that runs is asked to do it, over a socket in the folder that only its user can\nreach; otherwise the folder is opened.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			fill(&ask, args)
@@ -64,8 +64,8 @@ func runOperator(ctx context.Context, env *Env, place registryPlace, ask operate
 }
 
 func newRegistryAdmit(env *Env) *cobra.Command {
-	cmd := operatorCommand(env, "admit PERSON --holds AGENT --dir DIR", "Admit a person as a judge",
-		"Admit a person as a judge, with every agent that the person holds: one person is one vote.\nThe admission is an entry that the operator's key seals.", cobra.ExactArgs(1),
+	cmd := operatorCommand(env, "admit PERSON --holds AGENT --dir DIR", "Admit a person as a reviewer of proposals", "tally registry admit alice@example.com --holds agent-1 --dir registry",
+		"Admit a person as a reviewer of proposals, with every agent that the person holds: one person is one vote.\nThe admission is an entry that the operator's key seals.", cobra.ExactArgs(1),
 		func(cmd *cobra.Command, ask *operate.Request) {
 			cmd.Flags().StringArrayVar(&ask.Agents, "holds", nil, "`AGENT` that the person holds; repeat it for all of them")
 		},
@@ -75,16 +75,16 @@ func newRegistryAdmit(env *Env) *cobra.Command {
 }
 
 func newRegistryRemove(env *Env) *cobra.Command {
-	return operatorCommand(env, "remove PERSON --dir DIR", "Remove a judge",
-		"Remove a judge: nobody draws the person any more, and the person votes no more, also where\nthey were drawn before. Votes that were cast stay.", cobra.ExactArgs(1),
+	return operatorCommand(env, "remove PERSON --dir DIR", "Remove a reviewer of proposals", `tally registry remove alice@example.com --reason "left the project" --dir registry`,
+		"Remove a reviewer: the person is not drawn again and votes no more, also where they were drawn\nbefore. Votes that were cast stay.", cobra.ExactArgs(1),
 		func(cmd *cobra.Command, ask *operate.Request) {
-			cmd.Flags().StringVar(&ask.Reason, "reason", "", "`TEXT` that says why, for everybody to read")
+			cmd.Flags().StringVar(&ask.Reason, "reason", "", "`TEXT` that says why; every reader sees it")
 		},
 		func(ask *operate.Request, args []string) { ask.Action, ask.Person = operate.Remove, args[0] })
 }
 
 func newRegistryTakeDown(env *Env) *cobra.Command {
-	cmd := operatorCommand(env, "takedown DIGEST --reason-code CODE --dir DIR", "Take a text down; a tombstone stays",
+	cmd := operatorCommand(env, "takedown DIGEST --reason-code CODE --dir DIR", "Take a text down; a tombstone stays", "tally registry takedown sha256:0123... --reason-code privacy --dir registry",
 		"Remove a text (a manifest, a reason, a profile, a credential) by its digest. The entries that\nname it stay, and so does an entry that says that it was taken down and why.", cobra.ExactArgs(1),
 		func(cmd *cobra.Command, ask *operate.Request) {
 			cmd.Flags().StringVar(&ask.Reason, "reason-code", "", "`CODE`: "+strings.Join(registry.ReasonCodes(), ", "))
@@ -95,13 +95,13 @@ func newRegistryTakeDown(env *Env) *cobra.Command {
 }
 
 func newRegistryRevokeKey(env *Env) *cobra.Command {
-	return operatorCommand(env, "revoke-key AGENT --dir DIR", "Revoke the API keys of an agent",
+	return operatorCommand(env, "revoke-key AGENT --dir DIR", "Revoke the API keys of an agent", "tally registry revoke-key agent-1 --dir registry",
 		"Revoke the API keys of an agent at once. What the agent proposed stays.", cobra.ExactArgs(1), nil,
 		func(ask *operate.Request, args []string) { ask.Action, ask.Agent = operate.RevokeKey, args[0] })
 }
 
 func newRegistryRevoke(env *Env) *cobra.Command {
-	return operatorCommand(env, "revoke CREDENTIAL --dir DIR", "Revoke a credential that the registry issued",
+	return operatorCommand(env, "revoke CREDENTIAL --dir DIR", "Revoke a credential that the registry issued", `tally registry revoke sha256:0123... --reason "issued in error" --dir registry`,
 		"Revoke a credential by its digest. Its status list says so from then on.", cobra.ExactArgs(1),
 		func(cmd *cobra.Command, ask *operate.Request) {
 			cmd.Flags().StringVar(&ask.Reason, "reason", "", "`TEXT` that says why")
@@ -110,9 +110,9 @@ func newRegistryRevoke(env *Env) *cobra.Command {
 }
 
 func newRegistryKey(env *Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "key", Short: "The keys that a registry signs with"}
-	cmd.AddCommand(operatorCommand(env, "rotate --dir DIR", "Make a new key and retire the one in use",
-		"Make a new key for credentials, for the manifest chain or for the operator, and retire the one\nin use. The old one stays published as retired, so that what it signed verifies for ever: a\ncredential with its receipt, a checkpoint or receipt with the key that sealed it.\n\nThe operator's key seals the ledger. Its change is an entry that both keys sign; witnesses must\nbe told the new ledger key, which is printed.", noArgs,
+	cmd := &cobra.Command{Use: "key", Short: "The keys that a registry signs with", Example: "tally registry key rotate --dir registry"}
+	cmd.AddCommand(operatorCommand(env, "rotate --dir DIR", "Make a new key and retire the one in use", "tally registry key rotate --purpose credential --dir registry",
+		"Make a new key for credentials, for the manifest chain or for the operator, and retire the one\nin use. The old one stays published as retired, so that what it signed verifies for ever: a\ncredential with its receipt, a checkpoint or receipt with the key that sealed it.\n\nThe operator's key seals the ledger. Its change is an entry that both keys sign; cosigners must\nbe told the new ledger key, which is printed.", noArgs,
 		func(cmd *cobra.Command, ask *operate.Request) {
 			cmd.Flags().StringVar(&ask.Purpose, "purpose", registry.CredentialPurpose, "`PURPOSE`: "+registry.CredentialPurpose+", "+registry.ChainPurpose+" or "+registry.OperatorPurpose)
 		},
@@ -123,8 +123,9 @@ func newRegistryKey(env *Env) *cobra.Command {
 func newRegistryRebuild(env *Env) *cobra.Command {
 	var place registryPlace
 	cmd := &cobra.Command{
-		Use:   "rebuild --dir DIR",
-		Short: "Make the database again from the ledger",
+		Use:     "rebuild --dir DIR",
+		Short:   "Make the database again from the ledger",
+		Example: "tally registry rebuild --dir registry",
 		Long: `Verify the ledger and make the database again from its entries and texts, to the same
 answers. It prints the digest over all rows, which two databases of one ledger share, and
 that of the database before, if there was one. No server may run.`,

@@ -34,21 +34,22 @@ func newReplay(env *Env) *cobra.Command {
 	var o replayOptions
 	cmd := &cobra.Command{
 		Use:         "replay TRAJECTORY",
-		Annotations: looksAtFiles,
+		Annotations: readOnlyCommands,
 		Short:       "Walk a trajectory, rebuild its state, run a changed agent against it",
+		Example:     "tally replay latest:refund-7 --until 2",
 		Long: `Verify a trajectory and walk through it. TRAJECTORY is a file, or ATTEMPT:CASE for one
-of the evidence, whose head the ledger vouches for. A file may also be somebody else's:
+of the evidence, whose head the ledger vouches for. A file may also be of another system:
 OpenTelemetry GenAI spans (OTLP in JSON or protobuf) or ATIF. It is converted, what has
 no place in a trajectory is listed, and nothing vouches for it.
 
-TRAJECTORY may be a witness bundle too. It is verified first: each of --hmac-key-file, --signer
+TRAJECTORY may be a bundle (RVF) too. It is verified first: each of --hmac-key-file, --signer
 and --ledger-key that is given must hold. Then its specification, plan, tool calls, diff and
 test log are shown, and its test log must support its outcome: solved needs a summary with
 at least one test passed and none failed, failed is contradicted by one (exit 3).
 
 --until stops at the end of a turn and shows memory, context and policy as they were
 then. --against drives another target with the same words, model replies and tool
-results and shows where it first does something else; of somebody else's run only tool
+results and shows where it first does something else; of another system's run only tool
 calls and answers are compared. --pending makes a draft case of it, which is never
 scored until two people have signed it.`,
 		Args: cobra.ExactArgs(1),
@@ -73,7 +74,7 @@ scored until two people have signed it.`,
 
 type replayAnswer struct {
 	Source     string             `json:"source"`
-	Imported   *exchange.Imported `json:"imported,omitempty"` // it is somebody else's
+	Imported   *exchange.Imported `json:"imported,omitempty"` // it is of another system
 	Pinned     bool               `json:"pinned"`             // the ledger vouches for its head
 	Head       digest.ID          `json:"head"`
 	Events     int                `json:"events"`
@@ -105,8 +106,8 @@ type replayState struct {
 	Cost       int64          `json:"cost_microdollars"`
 
 	Context *trajectory.ContextCompiled `json:"context"` // the last that was compiled; null if none was
-	// Unpermitted are actions that no decision of the policy permits. Somebody
-	// else's run had no policy of ours, and none are listed.
+	// Unpermitted are actions that no decision of the policy permits. A run of
+	// another system had no policy of ours, and none are listed.
 	Unpermitted []replayStep `json:"unpermitted"`
 }
 
@@ -129,7 +130,7 @@ func runReplay(ctx context.Context, env *Env, o replayOptions) error {
 		return replayBundle(ctx, env, o.trust, o.trajectory)
 	}
 	if o.trust.named() {
-		return refusal.Newf(refusal.Usage, "--hmac-key-file, --signer, --ledger-key and --unsafe-unsigned are for a witness bundle, which %s is not", o.trajectory)
+		return refusal.Newf(refusal.Usage, "--hmac-key-file, --signer, --ledger-key and --unsafe-unsigned are for a bundle, which %s is not", o.trajectory)
 	}
 	if o.id != "" && o.pending == "" {
 		return refusal.Newf(refusal.Usage, "--id names a draft, and --pending, which makes one, was not given")

@@ -23,8 +23,9 @@ type reproduceOptions struct {
 func newReproduce(env *Env) *cobra.Command {
 	var o reproduceOptions
 	cmd := &cobra.Command{
-		Use:   "reproduce ATTEMPT",
-		Short: "Run an attempt again under another key, and record whether it agrees",
+		Use:     "reproduce ATTEMPT",
+		Short:   "Run an attempt again under another key, and record whether it agrees",
+		Example: "tally reproduce latest",
 		Long: `Run every case of a recorded attempt again, with its recordings from the evidence or
 the bench, under an operator's key that is not the one that ran it (TALLY_OPERATOR_KEY).
 Scores, outcomes and canonical traces must be the same. The agreement, or the first

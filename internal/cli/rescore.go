@@ -25,8 +25,9 @@ type rescoreOptions struct {
 func newRescore(env *Env) *cobra.Command {
 	var o rescoreOptions
 	cmd := &cobra.Command{
-		Use:   "rescore ATTEMPT --reason TEXT",
-		Short: "Grade stored trajectories again with the bench as it is now",
+		Use:     "rescore ATTEMPT --reason TEXT",
+		Short:   "Grade stored trajectories again with the bench as it is now",
+		Example: `tally rescore latest --reason "the judge was down" --live`,
 		Long: `Grade the stored trajectories of an attempt with the rubric and graders of today.
 Nothing is run again. Each score that comes out different becomes an amendment in the
 ledger, with your name and the reason, beside the original, which stays. An amendment may

@@ -29,21 +29,22 @@ type reviewOptions struct {
 func newReview(env *Env) *cobra.Command {
 	var o reviewOptions
 	cmd := &cobra.Command{
-		Use:   "review CLASS|ATTEMPT (--key FILE | --gpg KEY | --export FILE | --report)",
-		Short: "Look at cases as a person, and sign what you think of them",
+		Use:     "review CLASS|ATTEMPT (--key FILE | --gpg KEY | --export FILE | --report)",
+		Short:   "Look at cases as a person, and sign what you think of them",
+		Example: "tally review latest --only failing --key ~/.ssh/id_ed25519",
 		Long: `Show the cases of an attempt one after the other, ask for a label and a note, and record
 each answer at once with your signature. CLASS means its newest attempt. The question and
 the labels are those of "review" in the registration; without it, "Is the answer right?"
 with pass and fail. Enter skips a case; q or Ctrl-C leaves, and what was answered stays.
 
 A label stands beside the score and changes none: "tally review correct" does. --blind hides
-automatic scores, judges' texts and what other people said. Whoever signs is in the signers
+automatic scores, judges' texts and what other people said. The signer is in the signers
 file as a curator or with the security role. A second label of the same person takes the
 place of the first, and both stay in the ledger.
 
 --only chooses cases: failing; unscored; disputed, where votes of a judge or labels of
 people differ; unsure, where a judge gave 0.25 to 0.75. --sample N draws that many by
---seed, so that anybody draws the same.
+--seed, so that every reader draws the same.
 
 Without a terminal: --export writes the queue as JSON lines; fill in "label" and "note" of
 some of them, and --from signs and records them: all of them, or none.
@@ -120,11 +121,11 @@ func (o *reviewOptions) check(env *Env) error {
 	case o.key != "" && o.gpg != "":
 		return refusal.Newf(refusal.Usage, "--key and --gpg are two people's; one person labels")
 	case o.report && (o.export != "" || o.from != "" || signs), o.export != "" && (o.from != "" || signs):
-		return refusal.Newf(refusal.Usage, "--report and --export write what there is: nobody signs, and nothing else is done")
+		return refusal.Newf(refusal.Usage, "--report and --export write what there is: they take no key, and no --from")
 	case o.report || o.export != "":
 		return nil
 	case !signs:
-		return refusal.Newf(refusal.Usage, "nobody signs the labels").WithHint("give --key FILE or --gpg KEY; --export and --report need neither")
+		return refusal.Newf(refusal.Usage, "the labels have no signer").WithHint("give --key FILE or --gpg KEY; --export and --report need neither")
 	case o.from == "" && !env.Interactive():
 		return refusal.Newf(refusal.Usage, "there is no terminal to ask at").
 			WithHint("write the queue with --export FILE, fill in the labels, and record them with --from FILE")

@@ -10,7 +10,7 @@ import (
 )
 
 // At a terminal each label is recorded before the next case is shown; Enter skips a
-// case, q leaves, and what was answered stays. Blind shows nobody's opinion.
+// case, q leaves, and what was answered stays. Blind shows no opinions.
 func TestReviewAtATerminal(t *testing.T) {
 	l := newTrial(t)
 	id := l.attempt(true, func(*evidence.CaseScored) bool { return true })

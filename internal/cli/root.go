@@ -12,9 +12,9 @@ import (
 func newRoot(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tally",
-		Short: "Evaluate agents and leave a score that anybody can check",
+		Short: "Evaluate agents and leave a score that every reader can check",
 		Long: `Tallystick runs an evaluation, watches every step, and leaves a score that
-anybody can check and nobody can quietly change.`,
+every reader can check and no operator can quietly change.`,
 		// Errors and usage are printed in one place, by Main.
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -55,6 +55,11 @@ func unknownCommand(parent *cobra.Command, name string) error {
 	err := refusal.Newf(refusal.Usage, "unknown command %q for %q", name, parent.CommandPath())
 	if near, ok := refusal.Closest(name, commandNames(parent)); ok {
 		return err.WithHint("did you mean %q?", parent.CommandPath()+" "+near)
+	}
+	for _, group := range parent.Commands() {
+		if sub := subcommand(group, name); sub != nil && !sub.Hidden {
+			return err.WithHint("did you mean %q?", sub.CommandPath())
+		}
 	}
 	return err.WithHint("list the commands with %q", parent.CommandPath()+" --help")
 }

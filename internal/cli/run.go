@@ -44,8 +44,9 @@ func newRun(env *Env) *cobra.Command {
 	var watch bool
 	spec := &o.spec
 	cmd := &cobra.Command{
-		Use:   "run CLASS",
-		Short: "Run a bench against a target and record every case",
+		Use:     "run CLASS",
+		Short:   "Run a bench against a target and record every case",
+		Example: "tally run support --target default --junit report.xml",
 		Long: `Run every case of a class against a target: verify the bench, the ledger and the
 last anchor; register the attempt with its plan before the first case; drive the
 agent with model and tools answered from recordings; grade; record; anchor.
@@ -94,7 +95,7 @@ document a line. Ctrl-C ends it with exit code 0.`,
 	f.BoolVar(&watch, "watch", false, "run again whenever the bench, the target, its files, recordings or golden traces change; nothing is recorded and no model is paid")
 	f.BoolVar(&spec.SubmitIntent, "submit-intent", false, "register that the attempt is meant to be submitted; its texts are recorded")
 	recording.add(cmd)
-	f.StringVar((*string)(&spec.SecondView), "second-view", "", "`WHO` is asked about each answer that the official scorer of GAIA did not take: judge, the model of judge.yaml, which costs money if live; it changes no score (default: nobody)")
+	f.StringVar((*string)(&spec.SecondView), "second-view", "", "`WHO` is asked about each answer that the official scorer of GAIA did not take: judge, the model of judge.yaml, which costs money if live; it changes no score (default: no second view)")
 	f.StringArrayVar(&spec.Targets, "target", nil, "`NAME` of the agent, from targets/NAME.yaml (default \"default\"); may be given several times, and with * and ?")
 	f.StringArrayVar(&spec.Params, "param", nil, "run only the variants of a target that have the parameter `NAME=VALUE`; may be given several times")
 	f.StringArrayVar(&spec.Cases, "case", nil, "run only cases whose id matches `GLOB`; !GLOB leaves them out; may be given several times")
@@ -287,7 +288,7 @@ func (o *runOptions) checkFleet() error {
 	case f.URL == "":
 		return nil
 	case f.Double > 0 && (o.spec.Live || o.spec.OnMiss == evidence.OnMissLive):
-		return refusal.Newf(refusal.Usage, "--double with --live or --on-miss live: two answers of a real model differ without anybody lying").WithHint("leave one of them out")
+		return refusal.Newf(refusal.Usage, "--double with --live or --on-miss live: two answers of a real model differ although no worker lies").WithHint("leave one of them out")
 	case o.spec.Recording != "":
 		return refusal.Newf(refusal.Usage, "--fleet with --submit-intent or --record-evidence: where the expected answer stands in each text is noted while the agent runs, and workers do not have that answer").
 			WithHint("run what is to be submitted on one machine")
@@ -299,7 +300,7 @@ func (o *runOptions) checkFleet() error {
 func requiredOfRun(list string) ([]history.Property, error) {
 	required, err := requiredLevel(list)
 	if err == nil && slices.Contains(required, history.ReproducedProperty) {
-		return nil, refusal.Newf(refusal.Usage, "--require-level reproduced: nobody can have run an attempt again that has not begun").
+		return nil, refusal.Newf(refusal.Usage, "--require-level reproduced: an attempt that has not begun cannot have been run again").
 			WithHint(`run it, "tally reproduce" it, then "tally gate --require-level reproduced"`)
 	}
 	return required, err
@@ -331,7 +332,7 @@ type runner struct {
 	spent   int64 // micro-dollars, by the attempts before
 }
 
-// visit shows the harness what the ledger has. Nobody asks for what the last attempt
+// visit shows the harness what the ledger has. It does not ask for what the last attempt
 // brought, and decoding a hundred thousand records again costs.
 func (r *runner) visit(rec ledger.Record) error {
 	if r.past == nil {

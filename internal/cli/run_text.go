@@ -65,7 +65,7 @@ func runText(out io.Writer, a *recount.Run, byRubric bool) {
 	}
 	switch a.Attempt.Level {
 	case history.Scratch.String():
-		fmt.Fprintln(out, "SCRATCH: nobody vouches for this bench or this ledger; the result never counts for promotion")
+		fmt.Fprintln(out, "SCRATCH: no signer vouches for this bench or this ledger; the result never counts for promotion")
 	case history.Example.String():
 		fmt.Fprintln(out, "EXAMPLES: the signers come with \"tally init\" and their keys lie here; the result never counts for promotion")
 	}
@@ -81,7 +81,7 @@ func ofClass(n int) string {
 	return fmt.Sprintf(" of %d", n)
 }
 
-// othersText lists the other attempts of the class, by every target: whoever
+// othersText lists the other attempts of the class, by every target: a reader who
 // sees one result should know of the others. The newest come last, two of them.
 func othersText(out io.Writer, a *recount.Run) {
 	if a.Scorecard == nil {

@@ -14,8 +14,9 @@ import (
 
 func newSandbox(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "sandbox",
-		Short: "Where rubrics run: what works here, the Python image, one run by hand",
+		Use:     "sandbox",
+		Short:   "Where rubrics run: what works here, the Python image, one run by hand",
+		Example: "tally sandbox probe",
 	}
 	cmd.AddCommand(newSandboxProbe(env), newSandboxRun(env), newSandboxImage(env))
 	return cmd
@@ -23,10 +24,11 @@ func newSandbox(env *Env) *cobra.Command {
 
 func newSandboxProbe(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "probe",
-		Short: "Try every isolation class by running something in it",
-		Args:  noArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return runSandboxProbe(cmd.Context(), env) },
+		Use:     "probe",
+		Short:   "Try every isolation class by running something in it",
+		Example: "tally sandbox probe",
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runSandboxProbe(cmd.Context(), env) },
 	}
 }
 

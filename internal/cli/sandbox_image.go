@@ -14,8 +14,9 @@ import (
 
 func newSandboxImage(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "image",
-		Short: "The Python that rubric.py runs on, named by its digest",
+		Use:     "image",
+		Short:   "The Python that rubric.py runs on, named by its digest",
+		Example: "tally sandbox image show",
 	}
 	cmd.AddCommand(newSandboxImageBuild(env), newSandboxImageImport(env), newSandboxImageShow(env))
 	return cmd
@@ -42,8 +43,9 @@ func answerImage(env *Env, i *image.Image) error {
 func newSandboxImageBuild(env *Env) *cobra.Command {
 	var source string
 	cmd := &cobra.Command{
-		Use:   "build",
-		Short: "Compile the pinned CPython into the image cache",
+		Use:     "build",
+		Short:   "Compile the pinned CPython into the image cache",
+		Example: "tally sandbox image build",
 		Long: `Compile CPython from its pinned source into a static image without sockets, ctypes
 or a way to start a process. Needs musl-gcc, make and xz, but no root, and takes a
 few minutes. The same source and compiler give the same digest.`,
@@ -78,8 +80,9 @@ type imageImportOptions struct {
 func newSandboxImageImport(env *Env) *cobra.Command {
 	var o imageImportOptions
 	cmd := &cobra.Command{
-		Use:   "import [LAYOUT]",
-		Short: "Take an image from an OCI layout by digest, or a snapshot of this machine's Python",
+		Use:     "import [LAYOUT]",
+		Short:   "Take an image from an OCI layout by digest, or a snapshot of this machine's Python",
+		Example: "tally sandbox image import --from-host",
 		Long: `Take a Linux image from an OCI layout folder, as "skopeo copy docker://... oci:DIR"
 writes it. The manifest is named by its digest and every blob is checked. Rubrics run
 in it, and agents whose target names it as image (docs/agents.md). With --host,
@@ -130,9 +133,10 @@ func runSandboxImageImport(_ context.Context, env *Env, o imageImportOptions) er
 
 func newSandboxImageShow(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "show [DIGEST]",
-		Short: "List the images, or verify one",
-		Args:  cobra.MaximumNArgs(1),
+		Use:     "show [DIGEST]",
+		Short:   "List the images, or verify one",
+		Example: "tally sandbox image show",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runSandboxImageShow(cmd.Context(), env, args)
 		},

@@ -31,8 +31,9 @@ type sandboxRunOptions struct {
 func newSandboxRun(env *Env) *cobra.Command {
 	var o sandboxRunOptions
 	cmd := &cobra.Command{
-		Use:   "run --class C --rubric F",
-		Short: "Run one rubric by hand: JSON on standard input, verdict out",
+		Use:     "run --class C --rubric F",
+		Short:   "Run one rubric by hand: JSON on standard input, verdict out",
+		Example: "tally sandbox run --class gvisor --rubric rubric.py < case.json",
 		Long: `Run a rubric in a sandbox. Standard input is
 {"harness_output":...,"expected":...,"case_metadata":...}; the answer says how the
 rubric ended, the score it gave, and what it tried that a rubric must not.

@@ -29,8 +29,9 @@ type scorecardOptions struct {
 func newScorecard(env *Env) *cobra.Command {
 	var o scorecardOptions
 	cmd := &cobra.Command{
-		Use:   "scorecard [ATTEMPT...]",
-		Short: "Totals, intervals and the acceptance verdict over verified records",
+		Use:     "scorecard [ATTEMPT...]",
+		Short:   "Totals, intervals and the acceptance verdict over verified records",
+		Example: "tally scorecard latest --failed",
 		Long: `Count what the ledger says about attempts, after verifying it: tasks, solve rate with
 its interval, violations, cost, latency, retries, evidence, and whether the criteria of
 acceptance are met. Without ATTEMPT it is about every attempt but scratch ones; of
@@ -146,7 +147,7 @@ func (o *scorecardOptions) choose(p *dossier.Reading) ([]*history.Attempt, error
 	return chosen, nil
 }
 
-// costOf is dollars as people write them, or that nobody knows.
+// costOf is dollars as people write them, or that it is not known.
 func costOf(usd *float64) string {
 	if usd == nil {
 		return "unknown"

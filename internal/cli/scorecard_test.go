@@ -313,9 +313,9 @@ func TestScorecardCommand(t *testing.T) {
 		{[]string{"scorecard", "--since", "yesterday"}, 2, "neither days"},
 		{[]string{"scorecard", "curve", "--csv", "--plot"}, 2, "give one of them"},
 		{[]string{"scorecard", "curve", "--plot", "--json"}, 2, "give one of them"},
-		{[]string{"scorecard", "curve", "--class", "nothing"}, 0, "has no such attempt"},
+		{[]string{"scorecard", "curve", "--class", "nothing"}, 2, `no class "nothing"`},
 		{[]string{"compare", "fix.agent.1", "fix.agent.1"}, 2, "given twice"},
-		{[]string{"compare", "fix.agent.1"}, 2, "arg"},
+		{[]string{"compare", "fix.agent.1"}, 2, "expected A and B, got 1"},
 		{[]string{"compare", "fix.agent.1", "fix.agent.2", "--divergences", "-1"}, 2, "expected 0 or more"},
 	} {
 		if code, _, stderr := p.tally(tt.args...); code != tt.code || !strings.Contains(stderr, tt.want) {
@@ -360,7 +360,7 @@ func TestScorecardLooksAtTheEvidence(t *testing.T) {
 	}
 }
 
-// Nothing is counted from a ledger that somebody changed.
+// Nothing is counted from a ledger that was changed.
 func TestScorecardRefusesATamperedLedger(t *testing.T) {
 	p := newScoredPlace(t)
 	p.attempt("agent", 1, "bench", 1, 0)

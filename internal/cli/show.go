@@ -27,15 +27,16 @@ type showOptions struct {
 func newShow(env *Env) *cobra.Command {
 	var o showOptions
 	cmd := &cobra.Command{
-		Use:   "show ATTEMPT[:CASE] | FILE",
-		Short: "Show one attempt, or one case of it step by step",
+		Use:     "show ATTEMPT[:CASE] | FILE",
+		Short:   "Show one attempt, or one case of it step by step",
+		Example: "tally show latest:refund-7 --events",
 		Long: `Show an attempt with its cases, those that did not pass first; or with ATTEMPT:CASE one
 case: its outcome, what was compared, and every step of its trajectory. The ledger is
 verified first, and the trajectory against the head that the ledger holds.
 
 --events prints the trajectory as JSON lines, each exactly as it was hashed.
 
-A FILE may be a witness bundle: its header, sections and tool calls are printed. The form is
+A FILE may be a bundle (RVF): its header, sections and tool calls are printed. The form is
 checked and no signature, so it may still be a forgery; "tally verify" verifies it. Any
 other FILE or folder is a result of another harness, as "tally import" reads it: its rows
 are shown, those that are not right first. It was imported, not observed.`,

@@ -18,8 +18,9 @@ import (
 
 func newSigners(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "signers",
-		Short: "Who is trusted: show, change, sign and apply the signers file",
+		Use:     "signers",
+		Short:   "Who is trusted: show, change, sign and apply the signers file",
+		Example: "tally signers show",
 		Long: `The people of a workspace are in signers/allowed_signers, a file that ssh-keygen
 reads too. Version n+1 needs the signatures of two people of version n who are curators
 or hold the security role, one of them the latter:
@@ -83,10 +84,11 @@ func (p personEntry) limits() string {
 
 func newSignersShow(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "show",
-		Short: "Print the people in force, as the ledger has them",
-		Args:  noArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return runSignersShow(cmd.Context(), env) },
+		Use:     "show",
+		Short:   "Print the people in force, as the ledger has them",
+		Example: "tally signers show",
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runSignersShow(cmd.Context(), env) },
 	}
 }
 
@@ -128,10 +130,11 @@ func joinRoles(roles []seal.Role) string {
 
 func newSignersNext(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "next",
-		Short: "Prepare the next version of the signers file for editing",
-		Args:  noArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return runSignersNext(cmd.Context(), env) },
+		Use:     "next",
+		Short:   "Prepare the next version of the signers file for editing",
+		Example: "tally signers next",
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runSignersNext(cmd.Context(), env) },
 	}
 }
 
@@ -140,8 +143,9 @@ type signersAddOptions struct{ name, gpg, ssh, roles string }
 func newSignersAdd(env *Env) *cobra.Command {
 	var o signersAddOptions
 	cmd := &cobra.Command{
-		Use:   "add NAME (--gpg FILE | --ssh FILE)",
-		Short: "Add somebody's key to the proposed signers file",
+		Use:     "add NAME (--gpg-key FILE | --ssh FILE)",
+		Short:   "Add a person's key to the proposed signers file",
+		Example: "tally signers add carol@example.com --ssh carol.pub --roles curator",
 		Long: `Add a key to the proposed next version of the signers file, and begin that version if
 there is none. --ssh takes a .pub file; with --roles worker it is a machine of a fleet,
 which may sign results and nothing else. --gpg takes what gpg writes ("-" reads standard
@@ -202,8 +206,9 @@ type signersSignOptions struct{ ceremony.Pen }
 func newSignersSign(env *Env) *cobra.Command {
 	var o signersSignOptions
 	cmd := &cobra.Command{
-		Use:   "sign (--key FILE | --gpg KEY)",
-		Short: "Sign the proposed signers file",
+		Use:     "sign (--key FILE | --gpg KEY)",
+		Short:   "Sign the proposed signers file",
+		Example: "tally signers sign --key ~/.ssh/id_ed25519",
 		Long: `Sign the proposed signers file with an SSH key: a private key file, or the .pub
 file of a key or a certificate whose private half lies beside it or is held by the
 SSH agent. --gpg has gpg sign with an OpenPGP key. A signature made by hand counts too:
@@ -221,10 +226,11 @@ SSH agent. --gpg has gpg sign with an OpenPGP key. A signature made by hand coun
 
 func newSignersApply(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "apply",
-		Short: "Record the signed next version in the ledger",
-		Args:  noArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return runSignersApply(cmd.Context(), env) },
+		Use:     "apply",
+		Short:   "Record the signed next version in the ledger",
+		Example: "tally signers apply",
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runSignersApply(cmd.Context(), env) },
 	}
 }
 

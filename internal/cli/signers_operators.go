@@ -24,8 +24,9 @@ type operatorsOptions struct {
 func newSignersOperators(env *Env) *cobra.Command {
 	var o operatorsOptions
 	cmd := &cobra.Command{
-		Use:   "operators",
-		Short: "Tell who is behind the operator hashes of the ledger",
+		Use:     "operators",
+		Short:   "Tell who is behind the operator hashes of the ledger",
+		Example: "tally signers operators --add",
 		Long: `Records carry only a salted hash of who ran them. audit/operators.yaml, signed by two
 people, says who that is. List every operator of the ledger with the person; exit 3 if
 the file does not verify.
@@ -86,7 +87,7 @@ func runSignersOperators(_ context.Context, env *Env, o operatorsOptions) error 
 		for _, l := range lines {
 			who := plain.Line(l.Identity)
 			if who == "" {
-				who = `nobody that the file names; "tally signers operators --add" on their machine`
+				who = `a person whom the file does not name; "tally signers operators --add" on their machine`
 			}
 			fmt.Fprintf(out, "%s  from entry %d  %s\n", l.Hash, l.Entry, who)
 		}

@@ -41,8 +41,7 @@ func addTargetFlag(cmd *cobra.Command, spec *harness.Spec) {
 	cmd.Flags().Var((*single)(&spec.Targets), "target", "`NAME` of the agent, from targets/NAME.yaml")
 }
 
-// A single is a flag that is given once, where a list could be: of several the last
-// counts.
+// A single is a flag that is given once, where a list could be.
 type single []string
 
 // Set takes the value; "" is none.

@@ -20,8 +20,9 @@ import (
 func newTry(env *Env) *cobra.Command {
 	var o lab.TryOptions
 	cmd := &cobra.Command{
-		Use:   "try [-f FILE | --case 'INPUT=EXPECTED']... -- COMMAND [ARG...]",
-		Short: "Try any program on a handful of cases; nothing is signed or recorded",
+		Use:     "try [-f FILE | --case 'INPUT=EXPECTED']... -- COMMAND [ARG...]",
+		Short:   "Try any program on a handful of cases; nothing is signed or recorded",
+		Example: "tally try --case 'ping=ping' -- cat",
 		Long: `Run a program on a few cases and say which answers are right. The program gets the
 input on standard input and answers on standard output; it runs in a sandbox that
 shows it the current folder, read-only, and a working folder of its own. Of a folder

@@ -71,7 +71,7 @@ func (s standing) above(before standing) string {
 	return ""
 }
 
-// Nothing that an attempt is worth follows from a file that nobody signs: whatever is
+// Nothing that an attempt is worth follows from a file without signatures: whatever is
 // written into one of them, or taken out, no property, level or tier rises. The
 // forger has a witness of his own that saw everything in time, and a remote.
 func TestNothingUnsignedRaisesAnything(t *testing.T) {
@@ -166,7 +166,7 @@ func TestNothingUnsignedRaisesAnything(t *testing.T) {
 	}
 }
 
-// pretendRemote makes a repository of the workspace, with a remote that nobody signed
+// pretendRemote makes a repository of the workspace, with a remote that no person signed
 // for and whose ref has the anchors.
 func (l *trial) pretendRemote() {
 	l.Helper()
@@ -207,7 +207,7 @@ func TestOwnKeysAreNotWitnesses(t *testing.T) {
 			p.env["TALLY_OPERATOR_KEY"] = filepath.Join(dir, "operator")
 			return p.newKey(filepath.Join(dir, "witness"))
 		},
-		"somebody else's": func(p *scoredPlace) *seal.Key { return p.newKey(filepath.Join(t.TempDir(), "w")) },
+		"a stranger's": func(p *scoredPlace) *seal.Key { return p.newKey(filepath.Join(t.TempDir(), "w")) },
 	} {
 		p := newScoredPlace(t)
 		witness := key(p)
@@ -231,7 +231,7 @@ func TestOwnKeysAreNotWitnesses(t *testing.T) {
 			}
 		}, 1)
 		want := "signed"
-		if name == "somebody else's" {
+		if name == "a stranger's" {
 			want = "witnessed"
 		}
 		if got := p.answer("scorecard", id, "--no-evidence")["level"]; got != want {

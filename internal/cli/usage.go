@@ -18,8 +18,61 @@ func usage(cmd *cobra.Command, err error) error {
 	if errors.As(err, &r) {
 		return err
 	}
-	return refusal.Newf(refusal.Usage, "%s: %w", cmd.CommandPath(), err).
-		WithHint("usage: %s", cmd.UseLine())
+	// The flag library has no types for these.
+	text := err.Error()
+	if names, ok := strings.CutPrefix(text, "required flag(s) "); ok {
+		names = strings.NewReplacer(`"`, "", ", ", ", --").Replace(strings.TrimSuffix(names, " not set"))
+		err = fmt.Errorf("--%s: missing, and needed", names)
+	}
+	if strings.HasPrefix(text, "at least one of the flags in the group [") || strings.HasPrefix(text, "if any flags in the group [") {
+		_, names, _ := strings.Cut(text, "[")
+		names, _, _ = strings.Cut(names, "]")
+		err = fmt.Errorf("expected exactly one of --%s", strings.ReplaceAll(names, " ", ", --"))
+	}
+	return refusal.Newf(refusal.Usage, "%s: %w", cmd.CommandPath(), err)
+}
+
+// wrongArguments says how many arguments a command expects, and which, in place of the
+// flag library's "accepts 1 arg(s)".
+func wrongArguments(cmd *cobra.Command, args []string, err error) error {
+	if text := err.Error(); !strings.HasPrefix(text, "accepts ") && !strings.HasPrefix(text, "requires ") {
+		return err
+	}
+	var want []string
+	for _, a := range argumentsOf(cmd) {
+		word := strings.Join(a.words, " or ")
+		if a.many {
+			word += "..."
+		}
+		want = append(want, word)
+	}
+	got := "nothing"
+	if len(args) > 0 {
+		got = fmt.Sprintf("%d: %q", len(args), args)
+	}
+	return fmt.Errorf("expected %s, got %s", strings.Join(want, " and "), got)
+}
+
+// explained adds to a usage error how the command is used, where no better hint is
+// known, and an example.
+func explained(cmd *cobra.Command, err error) error {
+	r := refusal.Of(err)
+	if r.Name != refusal.Usage || cmd == nil || strings.Contains(r.Hint, "did you mean") {
+		return err
+	}
+	if r.Hint == "" {
+		r.Hint = "usage: " + cmd.UseLine()
+	}
+	if example := exampleOf(cmd); example != "" && !strings.Contains(r.Hint, example) {
+		r.Hint += "; for example: " + example
+	}
+	return r
+}
+
+// exampleOf is the first example of a command.
+func exampleOf(cmd *cobra.Command) string {
+	first, _, _ := strings.Cut(strings.TrimSpace(cmd.Example), "\n")
+	return first
 }
 
 // flagError says what is wrong with a flag and which one may have been meant.
@@ -27,6 +80,15 @@ func flagError(cmd *cobra.Command, err error) error {
 	// In "tally nonsense --flag" the flag is unknown because the command is.
 	if args := cmd.Flags().Args(); onlyGroups(cmd) && len(args) > 0 {
 		return unknownCommand(cmd, args[0])
+	}
+	var value *pflag.InvalidValueError
+	if errors.Is(err, errTwice) && errors.As(err, &value) {
+		f := value.GetFlag()
+		return refusal.Newf(refusal.Usage, "%s: --%s is given twice, as %q and %q: expected once", cmd.CommandPath(), f.Name, f.Value.String(), value.GetValue()).
+			WithHint("give one --%s, and run the command again for the other", f.Name)
+	}
+	if errors.As(err, &value) {
+		err = fmt.Errorf("--%s %s: expected %s", value.GetFlag().Name, value.GetValue(), expectedOf(value))
 	}
 	r := refusal.Newf(refusal.Usage, "%s: %w", cmd.CommandPath(), err)
 	var missing *pflag.NotExistError
@@ -36,6 +98,55 @@ func flagError(cmd *cobra.Command, err error) error {
 		}
 	}
 	return r.WithHint("list the flags with %q", cmd.CommandPath()+" --help")
+}
+
+// A once is the value of a flag that takes one: a second one is refused, because with two
+// targets or two keys on a command line nothing says which was meant.
+type once struct {
+	pflag.Value
+	of    *program
+	given bool
+}
+
+// Set takes the value.
+func (o *once) Set(value string) error {
+	if o.given && !o.of.completing {
+		return errTwice
+	}
+	o.given = true
+	return o.Value.Set(value)
+}
+
+var errTwice = errors.New("given twice")
+
+// takeOnce makes every flag that holds one value refuse a second one. The flags of every
+// command, such as --workspace, keep the last: a shell alias may set them.
+func (p *program) takeOnce(cmd *cobra.Command) {
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		_, several := f.Value.(pflag.SliceValue)
+		_, already := f.Value.(*once)
+		if kind := f.Value.Type(); !several && !already && kind != "bool" && kind != "func" && kind != "count" {
+			f.Value = &once{Value: f.Value, of: p}
+		}
+	})
+}
+
+// expectedOf says what the value of a flag must be, in place of what a parser of
+// numbers says.
+func expectedOf(e *pflag.InvalidValueError) string {
+	switch e.GetFlag().Value.Type() {
+	case "bool":
+		return "true or false"
+	case "int", "int64":
+		return "a whole number"
+	case "uint", "uint64":
+		return "a whole number from 0 up"
+	case "float64":
+		return "a number"
+	case "duration":
+		return "a duration, as in 30s, 10m or 2h"
+	}
+	return fmt.Sprintf("something else: %v", e.Unwrap())
 }
 
 // words are values of a closed set as text.
@@ -81,7 +192,7 @@ func asksForJSON(args []string) bool {
 		}
 		if v, ok := strings.CutPrefix(a, "--json="); ok {
 			on, err := strconv.ParseBool(v)
-			// "--json=maybe" is itself the mistake; whoever wrote it reads JSON.
+			// "--json=maybe" is itself the mistake; the script that wrote it reads JSON.
 			asks = on || err != nil
 		}
 	}

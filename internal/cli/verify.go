@@ -36,9 +36,10 @@ func newVerify(env *Env) *cobra.Command {
 	var o verifyOptions
 	cmd := &cobra.Command{
 		Use:         "verify [PATH...]",
-		Annotations: looksAtFiles,
+		Annotations: readOnlyCommands,
 		Short:       "Verify anything Tallystick wrote: it recognises it",
-		Long: `Verify ledger folders, receipts, anchors, checkpoints, witness bundles, submission
+		Example:     "tally verify report.html",
+		Long: `Verify ledger folders, receipts, anchors, checkpoints, bundles, submission
 packages, reports ("tally export --format html"), sites ("tally view --bundle") and
 credentials. Who is trusted is
 given by --key and --trust-root; inside a workspace its own trust root and the operators
@@ -50,13 +51,13 @@ bench/digests.yaml, signers/allowed_signers and audit/operators.yaml.
 
 --recompute counts every number of the workspace again: totals of attempts from their
 records, records from their trajectories and grading documents, the kept answers in
-.tally/runs and the recommendations. A PATH may then also be an answer that somebody
+.tally/runs and the recommendations. A PATH may then also be an answer that was
 kept of run, scorecard, compare, gate or promote recommend with --json. It is made again
 with the ledger as it was then, and compared whole: a difference is exit 3. An answer
 by other rules, or for a bench that is not at hand, is "not recounted", which is exit 1.
 
 --page writes verify.html, which checks receipts, proofs and reports in a browser with a
-key that a person types. It is the same file for everybody within a release.`,
+key that a person types. Every reader gets the same file within a release.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.paths = args
@@ -71,8 +72,8 @@ key that a person types. It is the same file for everybody within a release.`,
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&o.keys, "key", nil, "trusted ledger key `NAME+ID+KEY`; may be given again")
-	f.StringArrayVar(&o.witnesses, "witness", nil, "trusted witness key `NAME+ID+KEY`; may be given again")
-	f.IntVar(&o.quorum, "quorum", 0, "`N` of the witnesses must have cosigned (default: all that are named)")
+	f.StringArrayVar(&o.witnesses, "witness", nil, "trusted key `NAME+ID+KEY` of a cosigner; may be given again")
+	f.IntVar(&o.quorum, "quorum", 0, "`N` of the cosigners must have cosigned (default: all that are named)")
 	f.StringVar(&o.trustRoot, "trust-root", "", "trusted `DIGEST` of version 1 of the signers file")
 	f.StringVar(&o.signers, "signers", "", "version 1 of the signers `FILE`, whose digest becomes the trust root")
 	f.StringVar(&o.people, "people", "", "the signers `FILE` of when an anchor was published, for signatures of people on it")

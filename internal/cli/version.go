@@ -20,9 +20,10 @@ type versionOptions struct{}
 func newVersion(env *Env) *cobra.Command {
 	var o versionOptions
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version, the commit and the Go release it was built with",
-		Args:  noArgs,
+		Use:     "version",
+		Short:   "Print the version, the commit and the Go release it was built with",
+		Example: "tally version --json",
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runVersion(cmd.Context(), env, o)
 		},
@@ -63,7 +64,7 @@ func (b build) Harness() string {
 }
 
 // describeBuild prefers what the linker was told and falls back to what the Go
-// tool recorded. Both are claims of whoever built the binary, not proof.
+// tool recorded. Both are claims of the builder of the binary, not proof.
 func describeBuild(version, commit string, info *debug.BuildInfo) build {
 	b := build{Version: version, Commit: commit, Go: runtime.Version()}
 	if info == nil {

@@ -33,8 +33,9 @@ type viewOptions struct {
 func newView(env *Env) *cobra.Command {
 	var o viewOptions
 	cmd := &cobra.Command{
-		Use:   "view [FILE...]",
-		Short: "Look at the workspace in a browser",
+		Use:     "view [FILE...]",
+		Short:   "Look at the workspace in a browser",
+		Example: "tally view",
 		Long: `Verify the ledger and show the workspace as web pages on this machine: classes, attempts,
 cases with their transcripts, comparisons, the corpus, the ledger. It prints the address,
 which has a token that lets one browser in, once, and opens a browser; it runs until it is
@@ -211,9 +212,9 @@ func (o publicOptions) door() (viewer.Door, error) {
 	switch {
 	case (o.tokenFile == "") == (o.proxyHeader == ""):
 		return door, refusal.Newf(refusal.Usage, "give --token-file, or --proxy-header with --proxy-from").
-			WithHint("whoever can reach the address could read everything otherwise")
+			WithHint("otherwise every user who reaches the address could read everything")
 	case (o.proxyHeader == "") != (len(o.proxyFrom) == 0):
-		return door, refusal.Newf(refusal.Usage, "--proxy-header and --proxy-from belong together: anybody can write a header")
+		return door, refusal.Newf(refusal.Usage, "--proxy-header and --proxy-from belong together: every client can write a header")
 	}
 	for _, s := range o.proxyFrom {
 		p, err := netip.ParsePrefix(s)

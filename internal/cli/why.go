@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"tallystick/internal/read/history"
+	"tallystick/internal/record/evidence"
 
 	"github.com/spf13/cobra"
 
@@ -26,15 +29,23 @@ type whyOptions struct {
 func newWhy(env *Env) *cobra.Command {
 	var o whyOptions
 	cmd := &cobra.Command{
-		Use:   "why CASE",
-		Short: "Why a case failed: what was compared, where it diverged, what changed",
+		Use:     "why [ATTEMPT:]CASE",
+		Short:   "Why a case failed: what was compared, where it diverged, what changed",
+		Example: "tally why latest:refund-7",
 		Long: `Tell why a case ended as it did in the newest attempt that ran it, or in --attempt, or
-in the newest of --class if several classes have a case of that name: what each grader
+in the newest of --class if several classes have a case of that name; ATTEMPT:CASE names the
+attempt too, and ATTEMPT alone is enough if one case of it did not pass. Told is what each grader
 compared with what, where the run first parted from its golden trace or from the last
 attempt that passed, what has changed since then, and how the score was amended.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.caseID = args[0]
+			if attempt, caseID, ok := strings.Cut(args[0], ":"); ok {
+				if cmd.Flags().Changed("attempt") {
+					return refusal.Newf(refusal.Usage, "%s names an attempt, and so does --attempt", args[0]).WithHint("leave one of them out")
+				}
+				o.attempt, o.caseID = attempt, caseID
+			}
 			return runWhy(cmd.Context(), env, o)
 		},
 	}
@@ -53,6 +64,9 @@ func runWhy(_ context.Context, env *Env, o whyOptions) error {
 		return err
 	}
 	c, err := p.FindCase(dossier.CaseQuery{Case: o.caseID, Attempt: o.attempt, Class: o.class})
+	if refusal.Is(err, refusal.UnknownName) && o.attempt == "" {
+		c, err = onlyFailure(p, o, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -61,6 +75,31 @@ func runWhy(_ context.Context, env *Env, o whyOptions) error {
 		return err
 	}
 	return env.Answer(a, func(out io.Writer) { whyText(out, a) })
+}
+
+// onlyFailure takes what was named as an attempt: if one case of it did not pass, that
+// one is meant. Otherwise the refusal of the case stands.
+func onlyFailure(r *dossier.Reading, o whyOptions, noCase error) (*dossier.Case, error) {
+	a, err := r.History.Find(o.caseID, history.Scope{Class: o.class})
+	if err != nil {
+		return nil, noCase
+	}
+	var failed []string
+	for c := range a.Cases() {
+		if c.Index >= 0 && c.Outcome() != evidence.Passed && !slices.Contains(failed, c.ID) {
+			failed = append(failed, c.ID)
+		}
+	}
+	switch len(failed) {
+	case 0:
+		return nil, refusal.Newf(refusal.Usage, "every case of attempt %s that has a record passed", a.ID).WithHint("name the case that you mean: tally why %s:CASE", a.ID)
+	case 1:
+		return r.FindCase(dossier.CaseQuery{Case: failed[0], Attempt: a.ID})
+	}
+	const most = 10
+	listed := strings.Join(failed[:min(len(failed), most)], ", ")
+	return nil, refusal.Newf(refusal.Usage, "attempt %s has %d cases that did not pass: %s", a.ID, len(failed), listed).
+		WithHint("name one of them: tally why %s:%s", a.ID, failed[0])
 }
 
 func sameText(v grade.SecondView) string {
@@ -148,7 +187,7 @@ func printCalls(out io.Writer, a *answer.Why) {
 		}
 		name := c.Name
 		if name == "" {
-			name = "a tool that nobody named"
+			name = "a tool without a name"
 		}
 		fmt.Fprintf(out, "call     %s in turn %d, %s\n", plain.Line(name), c.Turn, how)
 	}

@@ -25,8 +25,9 @@ type workerOptions struct {
 func newWorker(env *Env) *cobra.Command {
 	var o workerOptions
 	cmd := &cobra.Command{
-		Use:   "worker --join URL --trust-root DIGEST",
-		Short: "Drive cases for an attempt that another machine records",
+		Use:     "worker --join URL --trust-root DIGEST",
+		Short:   "Drive cases for an attempt that another machine records",
+		Example: "tally fleet worker --join nats://127.0.0.1:4222 --trust-root sha256:0123...",
 		Long: `Work for the coordinator of a fleet ("tally run --fleet"): take cases, drive the agent in
 this machine's sandbox, and send back what it did, signed. A worker has no workspace and
 no ledger, and is never given an expected answer.
@@ -80,11 +81,12 @@ type fleetStatusOptions struct {
 }
 
 func newFleet(env *Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "fleet", Short: "Attempts that run over many machines"}
+	cmd := &cobra.Command{Use: "fleet", Short: "Attempts that run over many machines", Example: "tally fleet status"}
 	var o fleetStatusOptions
 	status := &cobra.Command{
-		Use:   "status",
-		Short: "Workers, queue, rate, failures and cost of the attempt that runs now",
+		Use:     "status",
+		Short:   "Workers, queue, rate, failures and cost of the attempt that runs now",
+		Example: "tally fleet status --join nats://127.0.0.1:4222",
 		Long: `Ask the coordinator of a fleet how its attempt stands. Without --join it is the one
 that runs in this workspace with "--fleet embedded". Servers that ask for keys are shown
 the operator's key of the workspace, or --key, or --creds, as the coordinator shows it.`,

@@ -37,7 +37,7 @@ func IsBundle(data []byte) bool {
 func Parse(data []byte) (*Parsed, error) {
 	if !IsBundle(data) {
 		return nil, refusal.Newf(refusal.Malformed, "bundle: it begins with %x, expected 57565752", data[:min(len(data), 4)]).
-			WithHint("this is not a witness bundle")
+			WithHint("this is not a bundle")
 	}
 	if len(data) > MaxBytes {
 		return nil, refusal.Newf(refusal.TooLarge, "bundle: it has %d bytes, at most %d are read", len(data), MaxBytes)

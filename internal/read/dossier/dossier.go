@@ -182,6 +182,9 @@ func (r *Reading) FindCase(q CaseQuery) (*Case, error) {
 	case q.Class != "":
 		where = "no attempt of class " + q.Class + " has a record"
 	}
+	if q.Attempt == "" { // it may be an attempt that was meant
+		known = append(known, r.History.Addresses(history.Scope{Class: q.Class})...)
+	}
 	return nil, refusal.Newf(refusal.UnknownName, "%s of case %q", where, q.Case).
 		Suggest(q.Case, known, `"tally log" lists the attempts`)
 }

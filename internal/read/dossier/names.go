@@ -1,25 +1,42 @@
 package dossier
 
 import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"tallystick/internal/read/history"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/store"
 	"tallystick/internal/run/agent"
 	"tallystick/internal/run/bench"
 	"tallystick/internal/run/suites"
 )
 
-// Names lists what can be named in a workspace, for a user who is typing. It
-// looks at the names of files alone: nothing is verified, and it takes the same
-// time whatever the size of the ledger. What cannot be read is not listed; the
-// zero value lists nothing.
-type Names struct{ dir, packs, keys string }
+// Names lists what can be named in a workspace, for a user who is typing. It looks at
+// the names of files, and at the end of the ledger for the names of attempts: nothing is
+// verified, and it takes the same time whatever the size of the ledger. What cannot be
+// read is not listed; the zero value lists nothing.
+type Names struct{ dir, packs, keys, segments string }
 
 // NamesOf are those of a workspace.
 func NamesOf(p *Place) Names {
-	return Names{dir: p.Dir, packs: filepath.Join(p.EvidenceDir(), "packs"), keys: p.KeysDir()}
+	return Names{dir: p.Dir, packs: filepath.Join(p.EvidenceDir(), "packs"), keys: p.KeysDir(), segments: filepath.Join(p.LedgerDir(), "segments")}
+}
+
+// HasClass reports whether there is a folder of a class, or one that comes with the
+// program.
+func (n Names) HasClass(class string) bool {
+	if bench.IsShipped(class) {
+		return slices.Contains(suites.Classes(), class)
+	}
+	_, err := os.Lstat(filepath.Join(n.dir, bench.Dir, class))
+	return err == nil
 }
 
 // Classes are those of the workspace, and those that come with the program.
@@ -106,6 +123,80 @@ func (n Names) Attempts() []string {
 		ids[i] = a.id
 	}
 	return ids
+}
+
+// Addresses are the attempts in every form that a person may type: the newest as
+// "latest", the one before it, ids, and the names that were given.
+func (n Names) Addresses() []string {
+	ids := n.Attempts()
+	var out []string
+	for back := range min(len(ids), 2) {
+		out = append(out, history.Latest(back))
+	}
+	return append(append(out, ids...), slices.Sorted(maps.Keys(n.given()))...)
+}
+
+// Attempt is the id that a text seems to address, "" for none: what commands find in the
+// verified ledger may be another.
+func (n Names) Attempt(text string) string {
+	ids := n.Attempts()
+	if slices.Contains(ids, text) {
+		return text
+	}
+	if back, ok := history.LatestBack(text); ok && back < len(ids) {
+		return ids[back]
+	}
+	if id := n.given()[text]; id != "" {
+		return id
+	}
+	var found []string
+	for _, id := range ids {
+		if strings.HasPrefix(id, text) || strings.HasSuffix(id, "."+text) {
+			found = append(found, id)
+		}
+	}
+	if len(found) != 1 {
+		return ""
+	}
+	return found[0]
+}
+
+// maxNamesRead bounds how far back the ledger is read for names, so that completion
+// takes no longer when the ledger has grown.
+const maxNamesRead = 4 << 20
+
+// given reads the names of attempts at the end of the ledger: name to id.
+func (n Names) given() map[string]string {
+	files, _ := filepath.Glob(filepath.Join(n.segments, "*.log"))
+	given := map[string]string{}
+	if len(files) == 0 {
+		return given
+	}
+	f, err := store.Open(slices.Max(files))
+	if err != nil {
+		return given
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err == nil && st.Size() > maxNamesRead {
+		_, _ = f.Seek(-maxNamesRead, io.SeekEnd) // begins within a line, which is not a record then
+	}
+	data, _ := io.ReadAll(io.LimitReader(f, maxNamesRead))
+	for line := range bytes.Lines(data) {
+		if !bytes.Contains(line, []byte(`"attempt.named"`)) {
+			continue
+		}
+		var entry struct {
+			Kind evidence.Kind `json:"kind"`
+			Body struct {
+				Attempt, Name string
+			} `json:"body"`
+		}
+		_, text, _ := bytes.Cut(line, []byte(" "))
+		if json.Unmarshal(text, &entry) == nil && entry.Kind == evidence.AttemptNamedKind && entry.Body.Name != "" {
+			given[entry.Body.Name] = entry.Body.Attempt
+		}
+	}
+	return given
 }
 
 // ClassOf is the class that an attempt's id says: CLASS.TARGET.NUMBER, with a

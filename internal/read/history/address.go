@@ -25,7 +25,7 @@ func (h *History) Find(text string, within Scope) (*Attempt, error) {
 	if a := h.byID[text]; a != nil {
 		return a, nil
 	}
-	if back, ok := latest(text); ok {
+	if back, ok := LatestBack(text); ok {
 		return h.latest(back, text, within)
 	}
 	if slices.ContainsFunc(h.Attempts, func(a *Attempt) bool { return a.Class == text }) {
@@ -56,8 +56,16 @@ func (h *History) Find(text string, within Scope) (*Attempt, error) {
 	return nil, h.Unknown(text, within)
 }
 
-// latest reads "latest" and "latest~N".
-func latest(text string) (back int, ok bool) {
+// Latest addresses the newest attempt, or the one that is so many before it.
+func Latest(back int) string {
+	if back == 0 {
+		return evidence.Latest
+	}
+	return evidence.Latest + "~" + strconv.Itoa(back)
+}
+
+// LatestBack reads "latest" and "latest~N".
+func LatestBack(text string) (back int, ok bool) {
 	rest, ok := strings.CutPrefix(text, evidence.Latest)
 	if !ok || rest == "" {
 		return 0, ok
@@ -80,7 +88,8 @@ func (h *History) latest(back int, text string, within Scope) (*Attempt, error) 
 	if n == 0 {
 		return nil, h.Unknown(text, within)
 	}
-	return nil, refusal.Newf(refusal.UnknownName, "%s goes back further than there are attempts: %d", text, n)
+	return nil, refusal.Newf(refusal.UnknownName, "%s goes back further than there are attempts: %d", text, n).
+		WithHint("did you mean %q? It is the oldest", Latest(n-1))
 }
 
 func ambiguous(text string, found []*Attempt) error {
@@ -95,28 +104,58 @@ func ambiguous(text string, found []*Attempt) error {
 	return refusal.Newf(refusal.UnknownName, "%q could be %d attempts: %s", text, len(found), strings.Join(ids, ", ")).WithHint("give more of the id")
 }
 
-// Unknown refuses a text that addresses no attempt.
-func (h *History) Unknown(text string, within Scope) error {
-	err := refusal.Newf(refusal.UnknownName, "no attempt %q in the ledger %s", text, h.Origin)
+// Addresses are the attempts of a scope as people may type them: "latest", ids and names.
+func (h *History) Addresses(within Scope) []string {
 	var known []string
-	newest := "" // of the class, if that is what was named
 	for _, a := range h.Attempts {
-		if within.has(a) {
-			known = append(known, a.ID)
+		if !within.has(a) {
+			continue
 		}
-		if a.Name != "" {
+		if known = append(known, a.ID); a.Name != "" {
 			known = append(known, a.Name)
 		}
+	}
+	if len(known) > 0 {
+		known = append(known, evidence.Latest)
+	}
+	return known
+}
+
+// Unknown refuses a text that addresses no attempt, and suggests one that it may mean.
+func (h *History) Unknown(text string, within Scope) error {
+	err := refusal.Newf(refusal.UnknownName, "no attempt %q in the ledger %s", text, h.Origin)
+	var newest, ofClass *Attempt
+	for _, a := range h.Attempts {
+		if within.has(a) {
+			newest = a
+		}
 		if a.Class == text {
-			newest = a.ID
+			ofClass = a
 		}
 	}
-	switch {
-	case newest != "":
+	switch n, notNumber := strconv.Atoi(text); {
+	case ofClass != nil:
 		return refusal.Newf(refusal.UnknownName, "no attempt %q in the ledger %s: it is a class", text, h.Origin).
-			WithHint("its newest attempt is %s; gate, scorecard and why choose one with --class %s", newest, text)
-	case len(known) > 0:
-		return err.Suggest(text, known, "the newest is %s; \"tally log\" lists them", known[len(known)-1])
+			WithHint("its newest attempt is %s; gate, scorecard and why choose one with --class %s", ofClass.ID, text)
+	case newest == nil && len(h.Attempts) > 0:
+		return err.WithHint(`no attempt is of that class and target; "tally log" lists all`)
+	case newest == nil:
+		return err.WithHint(`"tally run CLASS" makes one`)
+	case notNumber == nil:
+		return err.WithHint("did you mean %q? The numbers of a class go from 1 up to that of its newest attempt", strconv.Itoa(h.nearestNumber(n, within)))
 	}
-	return err.WithHint(`"tally run CLASS" makes one`)
+	return err.Suggest(text, h.Addresses(within), "the newest is %s; \"tally log\" lists them", newest.ID)
 }
+
+// nearestNumber is the number of an attempt that is closest to n.
+func (h *History) nearestNumber(n int, within Scope) int {
+	nearest := 0
+	for _, a := range h.Attempts {
+		if within.has(a) && (nearest == 0 || abs(a.Number-n) < abs(nearest-n)) {
+			nearest = a.Number
+		}
+	}
+	return nearest
+}
+
+func abs(n int) int { return max(n, -n) }

@@ -27,18 +27,20 @@ func UnknownValue[T ~string](flag string, value T, known ...T) *Error {
 
 // Closest returns the candidate that a person most likely meant by name: the
 // one with the fewest edits, as long as at least half of the name is right. Two
-// neighbours that changed places are one edit.
+// neighbours that changed places are one edit; a letter in the other case is not one.
+// Without such a candidate it is the first that begins with the name, or has it in it.
 func Closest(name string, candidates []string) (string, bool) {
+	folded := strings.ToLower(name)
 	best, bestEdits := "", len(name)/2+1
 	for _, c := range candidates {
-		if edits := distance(name, c); edits < bestEdits {
+		if edits := distance(folded, strings.ToLower(c)); edits < bestEdits {
 			best, bestEdits = c, edits
 		}
 	}
-	if best == "" && len(name) >= 2 {
+	for _, fits := range []func(string, string) bool{strings.HasPrefix, strings.Contains} {
 		for _, c := range candidates {
-			if strings.HasPrefix(c, name) {
-				return c, true
+			if best == "" && len(name) >= 2 && fits(strings.ToLower(c), folded) {
+				best = c
 			}
 		}
 	}

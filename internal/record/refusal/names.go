@@ -249,9 +249,9 @@ var meanings = map[Name]meaning{
 	IndexDiffers:           {ExitUnverified, "the database of a registry is not the index of its ledger: ahead of it, of another one, or changed by hand"},
 	DigestMismatch:         {ExitUnverified, "the bytes do not have the digest that was pinned"},
 
-	BundleInvalid:   {ExitUnverified, "a witness bundle contradicts itself: sizes, counts, flags, totals and sections must agree"},
-	BundleUnsigned:  {ExitUnverified, "a witness bundle lacks a signature or receipt that the verification asks for"},
-	OutcomeMismatch: {ExitUnverified, "the test log of a witness bundle does not support its outcome"},
+	BundleInvalid:   {ExitUnverified, "a bundle contradicts itself: sizes, counts, flags, totals and sections must agree"},
+	BundleUnsigned:  {ExitUnverified, "a bundle lacks a signature or receipt that the verification asks for"},
+	OutcomeMismatch: {ExitUnverified, "the test log of a bundle does not support its outcome"},
 
 	RecomputeMismatch: {ExitUnverified, "a number that was written down is not what the ledger's records and their evidence give"},
 

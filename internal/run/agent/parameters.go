@@ -328,14 +328,12 @@ func (c Choice) Of(variants []*Target) ([]*Target, error) {
 
 func unknownOf(message, name string, known []string) error {
 	err := refusal.Newf(refusal.UnknownName, "%s", message)
-	if near, ok := refusal.Closest(name, known); ok {
-		return err.WithHint("did you mean %q?", near)
-	}
 	if len(known) == 0 {
 		return err.WithHint("the target has no parameters; docs/agents.md says how to give it some")
 	}
 	slices.Sort(known)
-	return err.WithHint("there are %s", strings.Join(slices.Compact(known), ", "))
+	known = slices.Compact(known)
+	return err.Suggest(name, known, "there are %s", strings.Join(known, ", "))
 }
 
 // vary makes the variant of a target with some parameters.

@@ -185,11 +185,8 @@ func readTarget(root *os.Root, file string) ([]byte, error) {
 func unknownTarget(root *os.Root, file string) error {
 	err := refusal.Newf(refusal.UnknownName, "there is no target %s", file)
 	names := Names(root)
-	if near, ok := refusal.Closest(strings.TrimSuffix(path.Base(file), ".yaml"), names); ok {
-		return err.WithHint("did you mean --target %s?", near)
-	}
 	if len(names) > 0 {
-		return err.WithHint("give --target one of %s; docs/agents.md shows how to write another", strings.Join(names, ", "))
+		return err.Suggest(strings.TrimSuffix(path.Base(file), ".yaml"), names, "give --target one of %s; docs/agents.md shows how to write another", strings.Join(names, ", "))
 	}
 	return err.WithHint(`"tally init --agent python:PATH" writes one for an agent that you have; docs/agents.md shows one of each kind`)
 }

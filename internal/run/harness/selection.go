@@ -148,11 +148,8 @@ func (s *Selection) check(class string, looked []look) error {
 
 func noSuch(class, flag, name string, known []string) error {
 	err := refusal.Newf(refusal.UnknownName, "no case of class %s is selected by %s %s", class, flag, name)
-	if near, ok := refusal.Closest(name, known); ok {
-		return err.WithHint("did you mean %q?", near)
-	}
 	if len(known) == 0 {
 		return err.WithHint(`"tally bench list %s" shows the cases`, class)
 	}
-	return err.WithHint("there are %s", list(known))
+	return err.Suggest(name, known, "there are %s", list(known))
 }

@@ -128,7 +128,7 @@ func parseArgs(args []string) (*options, error) {
 
 func helpText(flags *flag.FlagSet) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "usage: tally-verify [flags] PATH...\n\nVerifies ledger folders, receipts, anchors, checkpoints, witness bundles, submission\npackages, reports, sites and credentials, offline.\nThere is no default trust: name a key or a trust root.\n\n")
+	fmt.Fprintf(&b, "usage: tally-verify [flags] PATH...\n\nVerifies ledger folders, receipts, anchors, checkpoints, bundles, submission\npackages, reports, sites and credentials, offline.\nThere is no default trust: name a key or a trust root.\n\n")
 	flags.SetOutput(&b)
 	flags.PrintDefaults()
 	fmt.Fprintf(&b, "\nExit codes: 0 verified, 1 could not be read, 2 usage error or file not recognised, 3 does not verify.\n")

@@ -1,5 +1,5 @@
 // Package verify recognises what Tallystick wrote and verifies it: a ledger
-// folder, a receipt, an anchor, a checkpoint, a witness bundle, a submission package,
+// folder, a receipt, an anchor, a checkpoint, a bundle, a submission package,
 // a report, a credential, a site written by "tally view --bundle". It is
 // what the stranger's program tally-verify consists of, and what "tally verify"
 // calls.
@@ -220,7 +220,7 @@ func recognise(path string, t Trust) (kind, detail string, err error) {
 		return checkpoint(data, t)
 	}
 	return "unknown", "", refusal.Newf(refusal.Unrecognised, "%s is not a kind of file that this program knows", path).
-		WithHint("it knows ledger folders, receipts, anchors, checkpoints, witness bundles, submission packages, reports, written sites, credentials and DSSE envelopes")
+		WithHint("it knows ledger folders, receipts, anchors, checkpoints, bundles, submission packages, reports, written sites, credentials and DSSE envelopes")
 }
 
 // looksLikeAnchor recognises an anchor by what it cannot do without, so that
@@ -282,7 +282,7 @@ func checkpoint(data []byte, t Trust) (string, string, error) {
 	return "checkpoint", fmt.Sprintf("%s: %d entries, root %s%s", c.Origin, c.Size, c.Root, cosigned(c)), nil
 }
 
-// bundleFile verifies a witness bundle: its HMAC if the key is given, the Ed25519
+// bundleFile verifies a bundle: its HMAC if the key is given, the Ed25519
 // signature by the key of a trusted ledger, and the receipt if it has one. A
 // bundleFile that carries none of what is trusted is refused.
 func bundleFile(data []byte, t Trust) (string, string, error) {

@@ -65,7 +65,7 @@ func NewPublication(data []byte, paths claim.Paths) (*Publication, bool) {
 // envelope is what is posted: the document, and the paths beside it under a name
 // of their own, so that nothing signed is touched.
 func (p *Publication) envelope() ([]byte, error) {
-	if err := checkPaths(p.Paths); err != nil {
+	if err := CheckPaths(p.Paths); err != nil {
 		return nil, err
 	}
 	where := places{Artifact: p.Paths.Artifact, Dataset: p.Paths.Dataset, Harness: p.Paths.Harness}
@@ -82,8 +82,8 @@ func (p *Publication) envelope() ([]byte, error) {
 	}{p.Body, attest.Kind, where})
 }
 
-// checkPaths wants all three; what a path may be is for the registry to say.
-func checkPaths(p claim.Paths) error {
+// CheckPaths wants all three; what a path may be is for the registry to say.
+func CheckPaths(p claim.Paths) error {
 	for _, path := range []struct{ flag, value string }{{"--artifact", p.Artifact}, {"--harness-path", p.Harness}, {"--dataset-path", p.Dataset}} {
 		if !strings.HasPrefix(path.value, "/artifacts/") {
 			return refusal.Newf(refusal.Usage, "%s %q: expected a path of the registry, such as /artifacts/models/…", path.flag, path.value)

@@ -145,7 +145,7 @@ type Paths struct{ Artifact, Harness, Dataset string }
 // credential. It is not signed.
 func Manifest(b *attest.Body, p Paths) ([]byte, error) {
 	if p.Artifact == "" || p.Harness == "" || p.Dataset == "" {
-		return nil, refusal.Newf(refusal.Usage, "--manifest needs --artifact-path, --harness-path and --dataset-path").
+		return nil, refusal.Newf(refusal.Usage, "--manifest needs --artifact, --harness-path and --dataset-path").
 			WithHint("they are paths of the registry that the manifest is for, such as /artifacts/models/…")
 	}
 	details := map[string]any{"runner": b.HarnessID, "runId": b.RunID, "resultsHash": b.ResultsHash}
