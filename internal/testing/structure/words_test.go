@@ -39,6 +39,10 @@ var wordings = []wording{
 	{find(`\b(?:with|for|of|to|by|in|on|at|from),?\s+and\s+(?:with|for|of|to|by|in|on|at|from)(?:[.;:)]|\s*$)`), nil, `give each preposition its noun`},
 }
 
+// hidesTheRole finds words in place of a role. Help and messages of commands have none;
+// other packages still do.
+var hidesTheRole = find(`(?i)\b(?:somebody|anybody|whoever|nobody|someone|anyone)\b`)
+
 // recorded are texts that sealed records hold or that a record is compared
 // with: to change one would change what old evidence says about itself.
 var recorded = []string{
@@ -87,6 +91,9 @@ func checkWords(t *testing.T, tree fs.FS) []string {
 				return true
 			}
 			_, found := badWords(text)
+			if hit := hidesTheRole.FindString(text); hit != "" && strings.HasPrefix(f.path, "internal/cli/") {
+				found = append(found, fmt.Sprintf("%q hides who is meant, name the role: operator, runner, signer, reader, reviewer, user", hit))
+			}
 			for _, p := range found {
 				problems = append(problems, fmt.Sprintf("%s:%d: %s", f.path, f.line(lit), p))
 			}
@@ -123,6 +130,14 @@ func isRecorded(text string) bool {
 
 func TestTextsAreInPlainEnglish(t *testing.T) {
 	requireClean(t, checkWords)
+}
+
+func TestWordsCheckFindsWhatHidesARole(t *testing.T) {
+	for _, word := range []string{"somebody", "Anybody", "whoever", "nobody", "someone", "anyone"} {
+		code := fmt.Sprintf("package a\n\nvar a = f(%q)\n", word+" signs it")
+		requireProblem(t, checkWords, fstest.MapFS{"internal/cli/a.go": {Data: []byte(code)}}, "hides who is meant")
+		requireProblem(t, checkWords, fstest.MapFS{"internal/a/a.go": {Data: []byte(code)}, "internal/cli/a_test.go": {Data: []byte(code)}}, "")
+	}
 }
 
 func TestWordsCheckFindsEachPattern(t *testing.T) {
