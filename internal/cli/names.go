@@ -21,6 +21,7 @@ import (
 	"tallystick/internal/run/grade"
 	"tallystick/internal/run/harness"
 	"tallystick/internal/run/sandbox"
+	"tallystick/internal/run/suites"
 	"tallystick/internal/serve/registry"
 	"tallystick/internal/share/export"
 	"tallystick/internal/share/gaia"
@@ -398,7 +399,10 @@ func (r *resolver) class(_, text string) (string, error) {
 	if !ok || text == "" || names.HasClass(text) || bench.CheckID(text) != nil && !bench.IsShipped(text) {
 		return text, nil
 	}
-	r.known = names.Classes()
+	if r.known = names.Classes(); bench.IsShipped(text) {
+		shipped := suites.Classes()
+		return "", refusal.Newf(refusal.UnknownName, "no class %q comes with the program", text).Suggest(text, shipped, "there are %s", strings.Join(shipped, ", "))
+	}
 	h, err := r.history()
 	switch {
 	case err == nil:
@@ -418,12 +422,16 @@ func (r *resolver) class(_, text string) (string, error) {
 
 // target refuses a target that neither the workspace nor the ledger has. Patterns
 // and variants are for the command.
-func (r *resolver) target(_, text string) (string, error) {
+func (r *resolver) target(flag, text string) (string, error) {
 	names, ok := r.names()
 	if !ok || bench.CheckID(text) != nil {
 		return text, nil
 	}
-	if r.known = names.Targets(r.classNamed); slices.Contains(r.known, text) {
+	r.known = names.Targets(r.classNamed)
+	if r.classNamed == "" { // an attempt may be of a class that comes with the program
+		r.known = append(r.known, suites.Targets()...)
+	}
+	if slices.Contains(r.known, text) {
 		return text, nil
 	}
 	h, err := r.history()
@@ -443,8 +451,8 @@ func (r *resolver) target(_, text string) (string, error) {
 	}
 	slices.Sort(r.known)
 	r.known = slices.Compact(r.known)
-	return "", refusal.Newf(refusal.UnknownName, "no target %q: there is no file targets/%s.yaml", text, text).
-		Suggest(text, r.known, "there are %s; docs/agents.md shows how to write another", strings.Join(r.known, ", "))
+	return "", refusal.Newf(refusal.UnknownName, "there is no target targets/%s.yaml", text).
+		Suggest(text, r.known, "give --%s one of %s; docs/agents.md shows how to write another", flag, strings.Join(r.known, ", "))
 }
 
 // caseOf checks the attempt of ATTEMPT:CASE; a case by itself is for the command.
@@ -460,7 +468,7 @@ func (r *resolver) caseOf(flag, text string) (string, error) {
 var fileEndings = []string{".json", ".jsonl", ".rvf", ".eval", ".zip", ".pb", ".csv", ".yaml"}
 
 // attempt gives the id of what a text addresses, with the case that follows a colon.
-func (r *resolver) attempt(_, text string) (string, error) {
+func (r *resolver) attempt(word, text string) (string, error) {
 	attempt, caseID, hasCase := strings.Cut(text, ":")
 	if attempt == "" || dossier.AreFiles(text) || strings.ContainsRune(text, '/') || slices.Contains(fileEndings, filepath.Ext(text)) {
 		return text, nil
@@ -479,6 +487,9 @@ func (r *resolver) attempt(_, text string) (string, error) {
 	a, err := h.Find(attempt, r.within)
 	if err != nil {
 		r.known = h.Addresses(r.within)
+		if word == "ATTEMPT:CASE" && !hasCase {
+			err = refusal.Newf(refusal.UnknownName, "%w; a case is named as ATTEMPT:CASE", err).WithHint("%s", refusal.Of(err).Hint)
+		}
 		return "", err
 	}
 	if hasCase {

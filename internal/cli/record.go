@@ -101,14 +101,18 @@ func runRecord(ctx context.Context, env *Env, o recordOptions) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	if err := mayRecord(env); err != nil {
-		return err
-	}
 	c, err := openCorpus(env)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
+	// A target that does not exist, or is several, is said before a terminal is asked for.
+	if _, err := lab.FindTarget(c, o.spec.Class, o.spec.Target()); err != nil {
+		return err
+	}
+	if err := mayRecord(env); err != nil {
+		return err
+	}
 	r, err := lab.NewRecording(c, o.spec, o.lab)
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ func usage(cmd *cobra.Command, err error) error {
 	text := err.Error()
 	if names, ok := strings.CutPrefix(text, "required flag(s) "); ok {
 		names = strings.NewReplacer(`"`, "", ", ", ", --").Replace(strings.TrimSuffix(names, " not set"))
-		err = fmt.Errorf("--%s: missing, and needed", names)
+		err = fmt.Errorf("required flag is missing: --%s", names)
 	}
 	if strings.HasPrefix(text, "at least one of the flags in the group [") || strings.HasPrefix(text, "if any flags in the group [") {
 		_, names, _ := strings.Cut(text, "[")

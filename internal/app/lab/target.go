@@ -21,7 +21,13 @@ func FindTarget(c *dossier.Corpus, class, name string) (*agent.Target, error) {
 		return nil, err
 	}
 	if len(all) > 1 {
-		return nil, refusal.Newf(refusal.Usage, "target %s has %d variants, and one is needed", name, len(all)).
+		var short []string
+		for _, t := range all {
+			short = append(short, bench.ShortTarget(t.Name))
+		}
+		// The name that was asked for may be the default, which need not exist.
+		base, _, _ := strings.Cut(all[0].Name, "[")
+		return nil, refusal.Newf(refusal.Usage, "target %s has %d variants, and one is needed: %s", base, len(all), strings.Join(short, ", ")).
 			WithHint("name one of them, as in --target %s", plain.ShellWord(all[0].Name))
 	}
 	return all[0], nil

@@ -67,7 +67,7 @@ var recorded = []string{
 var roleless = find(`(?i)\b(?:(?:some|any|no)body|(?:some|any)one|whoever)\b`)
 
 // nameRoles are the folders whose texts name the role.
-var nameRoles = []string{"internal/record/", "internal/run/"}
+var nameRoles = []string{"internal/record/", "internal/run/", "internal/cli/"}
 
 func find(pattern string) *regexp.Regexp { return regexp.MustCompile(pattern) }
 
@@ -144,6 +144,14 @@ func isRecorded(text string) bool {
 
 func TestTextsAreInPlainEnglish(t *testing.T) {
 	requireClean(t, checkWords)
+}
+
+func TestWordsCheckFindsWhatHidesARole(t *testing.T) {
+	for _, word := range []string{"somebody", "Anybody", "whoever", "nobody", "someone", "anyone"} {
+		code := fmt.Sprintf("package a\n\nvar a = f(%q)\n", word+" signs it")
+		requireProblem(t, checkWords, fstest.MapFS{"internal/cli/a.go": {Data: []byte(code)}}, "hides who is meant")
+		requireProblem(t, checkWords, fstest.MapFS{"internal/a/a.go": {Data: []byte(code)}, "internal/cli/a_test.go": {Data: []byte(code)}}, "")
+	}
 }
 
 func TestWordsCheckFindsEachPattern(t *testing.T) {
