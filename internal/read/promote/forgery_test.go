@@ -679,7 +679,7 @@ func TestForgeriesDoNotRaiseTheRecommendation(t *testing.T) {
 		{
 			name:  "an anchor from before",
 			write: func(k *book) { honest(k); k.anchors = []dossier.CosignedAnchor{{Size: 20}} },
-			unmet: []string{`not covered by an anchor: attempt fix.agent.1 (entry 26), the reproduction of attempt fix.agent.1 (entry 27); the last covers 20 entries: anchor again with "tally ledger anchor publish"`},
+			unmet: []string{`not covered by an anchor: attempt fix.agent.1 (entry 26); the last covers 20 entries: anchor again with "tally ledger anchor publish"`},
 		},
 		{
 			name:  "a scratch attempt",

@@ -17,27 +17,24 @@ type ground struct {
 
 func (g ground) String() string { return fmt.Sprintf("%s (entry %d)", g.what, g.index) }
 
-// grounds are the entries that a tier counts on. Each must be published, and above
-// silver somebody else must have seen it: what only the operator's machine knows can
-// be taken back, or written when the rest is known. Whatever a new condition counts
-// in favour of the class belongs here; what counts against it does not.
+// grounds are the entries that a tier counts on and that must be published: what only
+// the operator's machine knows can be taken back, or written when the rest is known.
+// Up to silver these are the attempts under review. Above it they are everything that
+// counts in favour of the class, and somebody else must have seen it: whatever a new
+// condition counts on belongs here. What counts against the class does not.
 func (r *review) grounds(tier bench.Tier) []ground {
 	var all []ground
 	for _, a := range r.attempts {
 		all = append(all, ofAttempt("attempt", a.Attempt)...)
 	}
-	if len(all) == 0 {
-		return nil
+	if len(all) == 0 || rank(tier) <= rank(bench.Silver) {
+		return all
 	}
-	if rank(tier) > rank(bench.Bronze) {
-		if again := r.reproductions().agreed; again != nil {
-			all = append(all, *again)
-		}
+	if again := r.reproductions().agreed; again != nil {
+		all = append(all, *again)
 	}
-	if rank(tier) > rank(bench.Silver) {
-		if a := r.reproducedLive(tier); a != nil {
-			all = append(all, ofAttempt("live attempt", a)...)
-		}
+	if a := r.reproducedLive(tier); a != nil {
+		all = append(all, ofAttempt("live attempt", a)...)
 	}
 	// The last decides who may sign, and when a signature on a case had to be valid.
 	for _, authority := range slices.Backward(r.in.History.Authorities) {
