@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"tallystick/internal/testing/terminal"
 )
 
 // The first hour with an agent of one's own: at most eight commands and three
@@ -245,13 +245,13 @@ func (h *firstHour) must(name string, args ...string) string {
 func (h *firstHour) atTerminal(answer string, args ...string) {
 	h.t.Helper()
 	h.commands++
-	person, terminal := openTerminal(h.t)
+	person, program := terminal.Open(h.t, 40, 200)
 	cmd := h.command(args...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, program
 	if err := cmd.Start(); err != nil {
 		h.t.Fatal(err)
 	}
-	terminal.Close()
+	program.Close()
 	var seen bytes.Buffer
 	buffer, answered := make([]byte, 4096), false
 	for {
@@ -268,27 +268,6 @@ func (h *firstHour) atTerminal(answer string, args ...string) {
 	if err := cmd.Wait(); err != nil {
 		h.t.Fatalf("%v: %v\n%s", args, err, seen.String())
 	}
-}
-
-func openTerminal(t *testing.T) (person, program *os.File) {
-	t.Helper()
-	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("this needs a pseudo-terminal: %v", err)
-	}
-	t.Cleanup(func() { person.Close() })
-	fd := int(person.Fd())
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err == nil {
-		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
-	}
-	if err == nil {
-		program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	}
-	if err != nil {
-		t.Skipf("this needs a pseudo-terminal: %v", err)
-	}
-	return person, program
 }
 
 // modelServer starts examples/model-server and returns its address.

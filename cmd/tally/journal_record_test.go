@@ -11,17 +11,18 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"tallystick/internal/testing/terminal"
 )
 
 // atTerminal is the command that records, at a terminal whose person agrees.
 func (w *paidWorkspace) atTerminal() (cmd *exec.Cmd, screen *bytes.Buffer) {
 	w.t.Helper()
-	person, terminal := openTerminal(w.t)
-	w.t.Cleanup(func() { terminal.Close() })
+	person, program := terminal.Open(w.t, 40, 200)
 	cmd = w.command("--workspace", w.dir, "record", "paid", "--unsafe-record", "--max-cost", "5", "--jobs", "4")
 	cmd.Env = append(cmd.Environ(), "CI=") // recording is refused where CI says so
 	screen = &bytes.Buffer{}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, screen, terminal
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, screen, program
 	io.WriteString(person, "record\n")
 	go io.Copy(io.Discard, person) // or the program would wait for somebody to read
 	return cmd, screen

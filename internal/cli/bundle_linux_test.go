@@ -2,47 +2,19 @@ package cli
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"tallystick/internal/read/bundle"
+	"tallystick/internal/testing/terminal"
 )
-
-// openTerminal returns both ends of a pseudo-terminal of the given size.
-func openTerminal(t *testing.T, rows, columns uint16) (person, program *os.File) {
-	t.Helper()
-	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("this needs a pseudo-terminal: %v", err)
-	}
-	t.Cleanup(func() { person.Close() })
-	fd := int(person.Fd())
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err == nil {
-		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
-	}
-	if err == nil {
-		program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	}
-	if err != nil {
-		t.Skipf("this needs a pseudo-terminal: %v", err)
-	}
-	t.Cleanup(func() { program.Close() })
-	if err := unix.IoctlSetWinsize(int(program.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns}); err != nil {
-		t.Fatal(err)
-	}
-	return person, program
-}
 
 // On a terminal a replay stops after each page, in colours; leaving it early
 // does not hide that the outcome does not hold.
 func TestReplayIsPagedOnATerminal(t *testing.T) {
-	person, program := openTerminal(t, 30, 200)
+	person, program := terminal.Open(t, 30, 200)
 	b := &bundle.Bundle{Outcome: bundle.Solved, Diff: []byte("+new\n-old\n"),
 		Spec: []byte(strings.Repeat("line\n", 5)), TestLog: []byte(strings.Repeat("line\n", 100) + "tests: 0 passed, 1 failed\n")}
 	data, err := b.Pack(bundle.Seals{})

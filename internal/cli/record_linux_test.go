@@ -21,6 +21,7 @@ import (
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/testing/fakemodel"
 	"tallystick/internal/testing/tape"
+	"tallystick/internal/testing/terminal"
 )
 
 const recordKey = "sk-proj-Recording/Key+0123456789"
@@ -108,9 +109,9 @@ func (s *studio) plainly(args ...string) int {
 // record runs "tally record hello" at a terminal whose person gives an answer.
 func (s *studio) record(answer string, flags ...string) int {
 	s.t.Helper()
-	person, terminal := openTerminal(s.t, 40, 200)
+	person, program := terminal.Open(s.t, 40, 200)
 	var out bytes.Buffer
-	env := newEnv(terminal, &out, terminal, s.getenv)
+	env := newEnv(program, &out, program, s.getenv)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	s.cancel = cancel

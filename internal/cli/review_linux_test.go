@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/testing/terminal"
 )
 
 // At a terminal each label is recorded before the next case is shown; Enter skips a
@@ -15,7 +16,7 @@ func TestReviewAtATerminal(t *testing.T) {
 	id := l.attempt(true, func(*evidence.CaseScored) bool { return true })
 	review := func(typed string, args ...string) (string, int) {
 		t.Helper()
-		person, program := openTerminal(t, 50, 200)
+		person, program := terminal.Open(t, 50, 200)
 		env := newEnv(program, program, program, l.getenv)
 		seen := make(chan string, 1)
 		go func() {

@@ -189,16 +189,7 @@ func (d *demo) sign() error {
 	if err := ceremony.WriteFiles(filepath.Join(d.dir, bench.Dir, demoClass), files); err != nil {
 		return err
 	}
-	p, err := dossier.Open(d.dir, d.world)
-	if err != nil {
-		return err
-	}
-	c, err := p.OpenCorpus()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	return ceremony.SignAsExamples(c, demoClass)
+	return inCorpus(d.dir, d.world, func(c *dossier.Corpus) error { return ceremony.SignAsExamples(c, demoClass) })
 }
 
 // look reads back what the attempt came to, and prepares what a stranger gets.

@@ -183,21 +183,14 @@ func verifyCopy(d *demo, copied string) error {
 
 // verifyBenches verifies the benches of the forged workspace as CI would.
 func verifyBenches(d *demo, copied string) error {
-	p, err := d.in(copied)
-	if err != nil {
+	return inCorpus(copied, d.world, func(c *dossier.Corpus) error {
+		classes, err := ceremony.EveryClass(c)
+		if err != nil {
+			return err
+		}
+		_, _, err = ceremony.VerifyClasses(c, classes)
 		return err
-	}
-	c, err := p.OpenCorpus()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	classes, err := ceremony.EveryClass(c)
-	if err != nil {
-		return err
-	}
-	_, _, err = ceremony.VerifyClasses(c, classes)
-	return err
+	})
 }
 
 // packAgain makes the witness bundles of the attempt from the forged evidence.

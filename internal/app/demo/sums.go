@@ -33,17 +33,7 @@ func runSums(d *demo, copied string) error {
 	if err := ceremony.WriteFiles(filepath.Join(copied, bench.Dir, sumsClass), files); err != nil {
 		return err
 	}
-	p, err := d.in(copied)
-	if err != nil {
-		return err
-	}
-	c, err := p.OpenCorpus()
-	if err != nil {
-		return err
-	}
-	err = ceremony.SignAsExamples(c, sumsClass)
-	c.Close()
-	if err != nil {
+	if err := inCorpus(copied, d.world, func(c *dossier.Corpus) error { return ceremony.SignAsExamples(c, sumsClass) }); err != nil {
 		return err
 	}
 	return d.run(context.Background(), copied, sumsClass, d.world)

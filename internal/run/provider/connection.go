@@ -60,6 +60,13 @@ func (s *seenConnection) endpoint(asked *Endpoint, resp *http.Response, trusted 
 	// Whoever connects to an address of this machine speaks to this machine, whichever
 	// it is.
 	e.Local = loopback.IsLocalName(e.Host) || loopback.IsLocal(reached) || here == reached
+	proxy, err := http.ProxyFromEnvironment(resp.Request)
+	if err != nil {
+		return nil, err
+	}
+	if proxy != nil { // whose address it is: that of the server only the proxy knows
+		e.Proxy = strings.ToLower(proxy.Host)
+	}
 	e.Leaf, e.Chain = evidence.PlainEndpoint, evidence.PlainEndpoint
 	if e.Scheme != "https" {
 		return &e, nil
@@ -73,11 +80,7 @@ func (s *seenConnection) endpoint(asked *Endpoint, resp *http.Response, trusted 
 	}
 	e.Leaf, e.Chain = digest.IDOf(resp.TLS.PeerCertificates[0].Raw).String(), digest.IDOf(chain.Bytes()).String()
 	e.Roots = trusted.vouching(resp.TLS)
-	if proxy, err := http.ProxyFromEnvironment(resp.Request); err != nil {
-		return nil, err
-	} else if proxy != nil {
-		// The address is the proxy's; that of the server only the proxy knows.
-		e.Proxy = strings.ToLower(proxy.Host)
+	if proxy != nil { // wherever that is, the certificate says who answered
 		e.Local = loopback.IsLocalName(e.Host)
 	}
 	return &e, nil

@@ -19,21 +19,7 @@ import (
 // the violations that follow.
 func judged(t *testing.T, p policy.Policy, defs []tools.Definition, api wire.API, exchanges [][2]string) (decisions, violations []string, view *trajectory.CallView) {
 	t.Helper()
-	m := &spoken{}
-	for _, x := range exchanges {
-		m.replies = append(m.replies, x[1])
-	}
-	s := start(t, p, defs, func(c *Config) { c.Models, c.Run.Vantage = m, vantage.Gateway })
-	for _, x := range exchanges {
-		if _, err := s.Model(context.Background(), api, []byte(x[0]), nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r := s.Complete("done", false)
-	v, err := trajectory.Verify(r.Trajectory, trajectory.HeadIs(r.Head))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, v := exchanged(t, p, defs, api, exchanges)
 	decisions, violations = toldOf(v)
 	if r.Counts.Violations != len(violations) || CountsOf(v).Violations != len(violations) {
 		t.Errorf("the session counts %d violations, its events %d", r.Counts.Violations, len(violations))

@@ -45,11 +45,26 @@ func (m *spoken) Call(_ context.Context, api wire.API, _ []byte, _ func(string) 
 // and the view of it.
 func talk(t *testing.T, api wire.API, exchanges [][2]string) (events []string, view *trajectory.CallView) {
 	t.Helper()
+	_, v := exchanged(t, policy.ForMode(policy.Autonomous), nil, api, exchanges)
+	for e := range v.Events() {
+		switch p := e.Payload.(type) {
+		case *trajectory.ToolObserved:
+			events = append(events, strings.TrimSpace(fmt.Sprintf("%s %s %s", p.Vantage, p.ID, p.Name)))
+		case *trajectory.Failure:
+			events = append(events, p.Name)
+		}
+	}
+	return events, trajectory.CallsOf(v)
+}
+
+// exchanged is a session at the gateway after these requests and replies.
+func exchanged(t *testing.T, p policy.Policy, defs []tools.Definition, api wire.API, exchanges [][2]string) (Result, *trajectory.Verified) {
+	t.Helper()
 	m := &spoken{}
 	for _, x := range exchanges {
 		m.replies = append(m.replies, x[1])
 	}
-	s := start(t, policy.ForMode(policy.Autonomous), nil, func(c *Config) { c.Models, c.Run.Vantage = m, vantage.Gateway })
+	s := start(t, p, defs, func(c *Config) { c.Models, c.Run.Vantage = m, vantage.Gateway })
 	for _, x := range exchanges {
 		if _, err := s.Model(context.Background(), api, []byte(x[0]), nil); err != nil {
 			t.Fatal(err)
@@ -60,15 +75,7 @@ func talk(t *testing.T, api wire.API, exchanges [][2]string) (events []string, v
 	if err != nil {
 		t.Fatal(err)
 	}
-	for e := range v.Events() {
-		switch p := e.Payload.(type) {
-		case *trajectory.ToolObserved:
-			events = append(events, strings.TrimSpace(fmt.Sprintf("%s %s %s", p.Vantage, p.ID, p.Name)))
-		case *trajectory.Failure:
-			events = append(events, p.Name)
-		}
-	}
-	return events, trajectory.CallsOf(v)
+	return r, v
 }
 
 const finished = `{"choices":[{"finish_reason":"stop","message":{"content":"done"}}]}`

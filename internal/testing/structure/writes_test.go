@@ -23,6 +23,7 @@ var mayWrite = map[string]string{
 	"internal/testing/pgtest":    "the temporary folder of a PostgreSQL that only tests start",
 	"internal/testing/rules/gen": "checks in Go, which people generate and commit",
 	"internal/testing/servetest": "settings and log of a registry that only tests serve",
+	"internal/testing/terminal":  "opens pseudo-terminals",
 }
 
 // writers are the functions that change files, by import path. os.OpenFile is
