@@ -91,6 +91,20 @@ func TestEverythingThatASandboxShowsIsExpected(t *testing.T) {
 			}
 		}
 	}
+	// A folder that is named by a link is expected at both names: it is bound by one of them.
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	linked, err := (&Target{Name: "t", Command: &Command{Command: []string{"true"}, Mounts: []CommandMount{{Host: link, Inside: "/data"}}}}).Show()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{link, dir} {
+		if is, ok := linked.Expect()[name]; !ok || is != expect[dir] {
+			t.Errorf("%s is not expected, or as something else", name)
+		}
+	}
 	target := &Target{Name: "t", Command: &Command{Command: []string{"true"}, Mounts: []CommandMount{{Host: dir, Inside: "/data"}}}}
 	r := &commandRun{c: target.Command, o: Options{Shown: s}}
 	for _, m := range r.sandbox(nil).ReadOnly {

@@ -102,7 +102,7 @@ func TestBlameIsByActAndSubject(t *testing.T) {
 	attempt := func(act calls.Act, detail string) sandbox.Attempt {
 		return sandbox.Attempt{What: "of " + string(act), Detail: detail, Act: act}
 	}
-	own := []sandbox.Attempt{attempt(calls.Address, "connect 192.0.2.1:80"), attempt(calls.HiddenFile, `open "/root/.netrc"`), attempt(calls.HiddenFile, `open "/proc/12/environ"`),
+	own := []sandbox.Attempt{attempt(calls.Address, "connect 192.0.2.1:80"), attempt(calls.HiddenFile, `open "/hidden/netrc"`), attempt(calls.HiddenFile, `open "/proc/12/environ"`),
 		attempt(calls.KernelCall, "unshare of a namespace"), attempt("", "open /etc/shadow"), attempt(calls.Address, "connect [2001:db8::1]:443")}
 	for _, tt := range []struct {
 		name   string
@@ -115,8 +115,8 @@ func TestBlameIsByActAndSubject(t *testing.T) {
 		{"an address that begins alike", attempt(calls.Address, "connect 192.0.2.11:80"), true},
 		{"another address of six bytes", attempt(calls.Address, "connect [2001:db8::2]:443"), true},
 		{"another way to the same address", attempt(calls.Address, "sendto 192.0.2.1:80"), true},
-		{"the same file", attempt(calls.HiddenFile, `open "/root/.netrc"`), false},
-		{"another file", attempt(calls.HiddenFile, `open "/root/.ssh/id_ed25519"`), true},
+		{"the same file", attempt(calls.HiddenFile, `open "/hidden/netrc"`), false},
+		{"another file", attempt(calls.HiddenFile, `open "/hidden/key"`), true},
 		{"the same of another process", attempt(calls.HiddenFile, `open "/proc/77/environ"`), false},
 		{"another file of a process", attempt(calls.HiddenFile, `open "/proc/12/mem"`), true},
 		{"the same call", attempt(calls.KernelCall, "unshare of a namespace"), false},
