@@ -3,7 +3,7 @@
 # one finds everything in the build cache.
 export GOFLAGS += -trimpath
 # The tests of the sandbox take longest, so they begin first, and mostly wait, so
-# there is a test program more than there are processors. -s -w: nobody debugs the
+# there is a test program more than there are processors. -s -w: no debugger reads the
 # test programs, and linking them without tables for a debugger takes half as long.
 # .ci/run has vet as a step of its own.
 .PHONY: build test bench docs tidy ci conformance release

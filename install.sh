@@ -6,7 +6,7 @@
 #
 # --from       where the files of a release are: a folder, or an https URL before the names
 # --prefix     where the programs go (default: ~/.local/bin)
-# --signers    an allowed_signers file with the key of whoever releases, as ssh-keygen(1)
+# --signers    an allowed_signers file with the key of the people who release, as ssh-keygen(1)
 #              has it (default: ~/.config/tallystick/release_signers, if it is there)
 # --require-signature  refuse if the signature cannot be checked
 # --system     allow running as root
@@ -97,7 +97,7 @@ elif ! fetch SHA256SUMS.sig 2>/dev/null; then
 	stop 3 "a key is known ($signers), and the release has no signature; nothing was installed"
 else
 	who=$(ssh-keygen -Y find-principals -s "$work/SHA256SUMS.sig" -f "$signers" 2>/dev/null | head -n 1) || true
-	[ -n "$who" ] || stop 3 "the signature is not by anybody in $signers; nothing was installed"
+	[ -n "$who" ] || stop 3 "the signature is not by a signer in $signers; nothing was installed"
 	ssh-keygen -Y verify -f "$signers" -I "$who" -n tallystick-release -s "$work/SHA256SUMS.sig" <"$work/SHA256SUMS" >/dev/null 2>&1 ||
 		stop 3 "the signature over SHA256SUMS does not verify; nothing was installed"
 	checked="signature over SHA256SUMS by $who"

@@ -20,7 +20,7 @@ func (g ground) String() string { return fmt.Sprintf("%s (entry %d)", g.what, g.
 // grounds are the entries that a tier counts on and that must be published: what only
 // the operator's machine knows can be taken back, or written when the rest is known.
 // Up to silver these are the attempts under review. Above it they are everything that
-// counts in favour of the class, and somebody else must have seen it: whatever a new
+// counts in favour of the class, and an outside observer must have seen it: whatever a new
 // condition counts on belongs here. What counts against the class does not.
 func (r *review) grounds(tier bench.Tier) []ground {
 	var all []ground
@@ -97,7 +97,7 @@ func (r *review) anchorProblems(tier bench.Tier) []string {
 // keeps it alone can leave out what went wrong and begin again from before.
 const unseen = "no one outside this machine has seen this history"
 
-// outsideProblems asks that somebody else remembers what the tier counts on.
+// outsideProblems asks that an outside observer remembers what the tier counts on.
 func (r *review) outsideProblems(tier bench.Tier) []string {
 	seen := r.seenOutside()
 	if seen.Size == 0 {

@@ -85,7 +85,7 @@ func (p Place) readCheckpoint() ([]byte, error) {
 // A TileCheck compares the published tiles with the entries, one by one. It is made
 // before the walk over the ledger and fed by it: a writer at work meanwhile may
 // publish more than the walk has seen, never less. That no tile, and no checkpoint of
-// them, tells of more entries or of others is for [Place.Verify], whoever asks.
+// them, tells of more entries or of others is for [Place.Verify], whichever command asks.
 type TileCheck struct {
 	place      Place
 	size       int64 // of the tree whose tiles must be there: what the checkpoint says

@@ -254,7 +254,7 @@ func (c *Coordinator) hello(q *request, w *worker) {
 }
 
 // introduce notes what a worker says of itself, which the status shows. It is cut: one
-// worker could otherwise make a status of all that nobody can send or read. Mu is held.
+// worker could otherwise make a status of all that cannot be sent or read. Mu is held.
 func (w *worker) introduce(version, label string) {
 	w.Version, w.Label = shortened(version), shortened(label)
 }

@@ -162,7 +162,7 @@ func (y *yard) bringBack(h *hand, id string) {
 // messages that were signed for another act than they came as.
 const overheard, otherAct = "overheard", "otheract"
 
-// ticket is one that somebody has, mostly, as if it had been overheard.
+// ticket is one that a worker has, mostly, as if it had been overheard.
 func (f *fuzzer) ticket() string {
 	f.y.c.mu.Lock()
 	defer f.y.c.mu.Unlock()

@@ -105,7 +105,7 @@ func TestServersThatAreGoneAreSaidAndEndTheAttempt(t *testing.T) {
 }
 
 // TestNoWorkerIsSaidAndEndsTheAttempt: neither does it wait for workers in silence, nor for
-// ever: whether none has come, or whoever came takes nothing.
+// ever: whether none has come, or those that came take nothing.
 func TestNoWorkerIsSaidAndEndsTheAttempt(t *testing.T) {
 	hello := func(r *remoteYard, version string) *hand {
 		h := r.join(r.keys["wa"])
@@ -116,7 +116,7 @@ func TestNoWorkerIsSaidAndEndsTheAttempt(t *testing.T) {
 		comes     func(r *remoteYard)
 		said, why string
 	}{
-		"nobody comes":             {func(*remoteYard) {}, "no worker has come; ", "no worker has come, for"},
+		"no worker comes":          {func(*remoteYard) {}, "no worker has come; ", "no worker has come, for"},
 		"it comes and goes":        {func(r *remoteYard) { hello(r, "v0").nc.Close() }, "1 not heard of for", "1 not heard of for"},
 		"it is of another version": {func(r *remoteYard) { hello(r, "v1") }, "1 of another version", "1 of another version"},
 		"it is quarantined":        {func(r *remoteYard) { hello(r, "v0").result("x", "c1", nil) }, "1 quarantined", "1 quarantined"},
@@ -154,9 +154,9 @@ func TestAWorkerThatIsThereIsNotMissed(t *testing.T) {
 // operator's own key such a server looks like any other.
 func TestAServerThatLetsStrangersInIsNotUsed(t *testing.T) {
 	for name, strangers := range map[string]*server.User{
-		"whoever has no key is a guest":      {Username: "guest", Password: "g"},
-		"whoever has no key may do nothing":  {Username: "guest", Password: "g", Permissions: &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{">"}}, Subscribe: &server.SubjectPermission{Deny: []string{">"}}}},
-		"whoever has no key may read a part": {Username: "guest", Password: "g", Permissions: &server.Permissions{Subscribe: &server.SubjectPermission{Allow: []string{"tally.>"}}}},
+		"a stranger is a guest":      {Username: "guest", Password: "g"},
+		"a stranger may do nothing":  {Username: "guest", Password: "g", Permissions: &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{">"}}, Subscribe: &server.SubjectPermission{Deny: []string{">"}}}},
+		"a stranger may read a part": {Username: "guest", Password: "g", Permissions: &server.Permissions{Subscribe: &server.SubjectPermission{Allow: []string{"tally.>"}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			y, keys := staff(t)
