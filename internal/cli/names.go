@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -81,77 +82,81 @@ func severalOf[T ~string](set ...T) naming {
 }
 
 // namedArguments has the words of usage lines, or of one command's: "keys export NAME".
-var namedArguments = map[string]naming{
-	"CLASS":             className,
-	"CASE":              caseName,
-	"ATTEMPT":           attemptName,
-	"A":                 attemptName,
-	"B":                 attemptName,
-	"ATTEMPT:CASE":      attemptCase,
-	"TRAJECTORY":        attemptCase,
-	"TIER":              among(bench.Tiers()...),
-	"why ATTEMPT:CASE":  caseName, // or a case by itself
-	"bench new CLASS":   unknownYet,
-	"bench sign CASE":   casePattern,
-	"bench accept CASE": casePattern,
-	"keys export NAME":  keyName,
-	"keys new NAME":     offered("operator", "judge-cache", "credential"),
-	// It always refuses, and records what was asked.
-	"promote apply CLASS": {list: className.list},
-	"promote apply TIER":  offered(bench.Tiers()...),
-}
+var namedArguments = sync.OnceValue(func() map[string]naming {
+	return map[string]naming{
+		"CLASS":             className,
+		"CASE":              caseName,
+		"ATTEMPT":           attemptName,
+		"A":                 attemptName,
+		"B":                 attemptName,
+		"ATTEMPT:CASE":      attemptCase,
+		"TRAJECTORY":        attemptCase,
+		"TIER":              among(bench.Tiers()...),
+		"why ATTEMPT:CASE":  caseName, // or a case by itself
+		"bench new CLASS":   unknownYet,
+		"bench sign CASE":   casePattern,
+		"bench accept CASE": casePattern,
+		"keys export NAME":  keyName,
+		"keys new NAME":     offered("operator", "judge-cache", "credential"),
+		// It always refuses, and records what was asked.
+		"promote apply CLASS": {list: className.list},
+		"promote apply TIER":  offered(bench.Tiers()...),
+	}
+})
 
 // namedFlags has the names of flags, or of one command's: "sandbox run class".
-var namedFlags = map[string]naming{
-	"class":         className,
-	"pending":       className,
-	"target":        targetName,
-	"against":       targetName,
-	"case":          casePattern,
-	"tag":           tagName,
-	"attempt":       attemptName,
-	"retry-errors":  attemptName,
-	"baseline":      attemptName,
-	"require":       among(bench.Tiers()...),
-	"format":        among(export.All()...),
-	"sandbox":       among(append(sandbox.Classes(), harness.NoSandbox)...),
-	"sandbox-scope": among(sandbox.ScopeCase, sandbox.ScopeAttempt),
-	"on-miss":       among(evidence.OnMissFail, evidence.OnMissLive),
-	"second-view":   among(evidence.ViewedByJudge),
-	"outcome":       among(evidence.Passed, evidence.Failed),
-	"only":          among(review.Choices()...),
-	"level":         among(outline.Levels()...),
-	"language":      among(mine.Languages()...),
-	"verdict":       among(evidence.RegistryVerdicts...),
-	"reason-code":   among(registry.ReasonCodes()...),
-	"purpose":       among(registry.CredentialPurpose, registry.ChainPurpose, registry.OperatorPurpose),
-	"suite":         among(importedSuites()...),
-	"split":         offered(gaia.Splits()...),
-	"reduce":        offered("mean", "mode", "max", "all", "at_least:"),
-	"kind":          offered(evidence.Kinds()...),
-	"grade":         offered(grade.Kinds()...),
-	"agent":         offered("python:", "typescript:", "http:", "command:"),
-	"require-level": severalOf(history.Levels()...),
-	"roles":         severalOf(seal.Curator, seal.Security, seal.Operator, seal.Worker),
+var namedFlags = sync.OnceValue(func() map[string]naming {
+	return map[string]naming{
+		"class":         className,
+		"pending":       className,
+		"target":        targetName,
+		"against":       targetName,
+		"case":          casePattern,
+		"tag":           tagName,
+		"attempt":       attemptName,
+		"retry-errors":  attemptName,
+		"baseline":      attemptName,
+		"require":       among(bench.Tiers()...),
+		"format":        among(export.All()...),
+		"sandbox":       among(append(sandbox.Classes(), harness.NoSandbox)...),
+		"sandbox-scope": among(sandbox.ScopeCase, sandbox.ScopeAttempt),
+		"on-miss":       among(evidence.OnMissFail, evidence.OnMissLive),
+		"second-view":   among(evidence.ViewedByJudge),
+		"outcome":       among(evidence.Passed, evidence.Failed),
+		"only":          among(review.Choices()...),
+		"level":         among(outline.Levels()...),
+		"language":      among(mine.Languages()...),
+		"verdict":       among(evidence.RegistryVerdicts...),
+		"reason-code":   among(registry.ReasonCodes()...),
+		"purpose":       among(registry.CredentialPurpose, registry.ChainPurpose, registry.OperatorPurpose),
+		"suite":         among(importedSuites()...),
+		"split":         offered(gaia.Splits()...),
+		"reduce":        offered("mean", "mode", "max", "all", "at_least:"),
+		"kind":          offered(evidence.Kinds()...),
+		"grade":         offered(grade.Kinds()...),
+		"agent":         offered("python:", "typescript:", "http:", "command:"),
+		"require-level": severalOf(history.Levels()...),
+		"roles":         severalOf(seal.Curator, seal.Security, seal.Operator, seal.Worker),
 
-	"sandbox run class":  among(sandbox.Classes()...),
-	"sandbox run scope":  among(sandbox.ScopeCase, sandbox.ScopeAttempt),
-	"bench mine sandbox": among(sandbox.Classes()...),
-	"record sandbox":     offered(harness.NoSandbox),
-	"try case":           unknownYet,
-	"init class":         unknownYet,
-	"bench import class": unknownYet,
-	"bench mine class":   unknownYet,
-}
+		"sandbox run class":  among(sandbox.Classes()...),
+		"sandbox run scope":  among(sandbox.ScopeCase, sandbox.ScopeAttempt),
+		"bench mine sandbox": among(sandbox.Classes()...),
+		"record sandbox":     offered(harness.NoSandbox),
+		"try case":           unknownYet,
+		"init class":         unknownYet,
+		"bench import class": unknownYet,
+		"bench mine class":   unknownYet,
+	}
+})
 
 // argumentNaming finds what a word of a command's usage line stands for.
 func argumentNaming(cmd *cobra.Command, word string) (naming, bool) {
-	return namingOf(namedArguments, cmd, word)
+	return namingOf(namedArguments(), cmd, word)
 }
 
 // flagNaming finds what the value of a command's flag is.
 func flagNaming(cmd *cobra.Command, flag string) (naming, bool) {
-	return namingOf(namedFlags, cmd, flag)
+	return namingOf(namedFlags(), cmd, flag)
 }
 
 func namingOf(table map[string]naming, cmd *cobra.Command, word string) (naming, bool) {
@@ -171,7 +176,7 @@ type argument struct {
 	many  bool     // and again
 }
 
-var inBrackets = regexp.MustCompile(`\([^()]*\)`)
+var inBrackets = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\([^()]*\)`) })
 
 // argumentsOf reads the arguments of a usage line: "show ATTEMPT[:CASE] | FILE" has one,
 // which is ATTEMPT:CASE or FILE. What stands in round brackets is flags. The name of the
@@ -179,7 +184,7 @@ var inBrackets = regexp.MustCompile(`\([^()]*\)`)
 func argumentsOf(cmd *cobra.Command) []argument {
 	var out []argument
 	at, or, flag := 0, false, false
-	use := strings.NewReplacer("[", "", "]", "").Replace(inBrackets.ReplaceAllString(cmd.Use, ""))
+	use := strings.NewReplacer("[", "", "]", "").Replace(inBrackets().ReplaceAllString(cmd.Use, ""))
 	for _, word := range strings.Fields(use) {
 		switch {
 		case word == "--":
