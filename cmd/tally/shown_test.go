@@ -68,22 +68,29 @@ func TestWhatChangesWhileACaseRunsIsFound(t *testing.T) {
 
 	w.meddle("tally-work-*", attacks)
 	records, _ := w.run("agents", "--target", "shown", "--jobs", "1")
+	w.requireMeddledErrored(records, attacks, data)
+	plan := w.plan(t)
+	if len(plan.Mounts) != 1 || plan.Mounts[0].Digest == nil || plan.Mounts[0].Held != evidence.HeldCompared || plan.AgentRoot == nil || plan.AgentRoot.Kind != evidence.HostRoot || plan.AgentRoot.Digest == nil {
+		t.Errorf("the plan says %+v %+v", plan.Mounts, plan.AgentRoot)
+	}
+}
+
+// requireMeddledErrored wants every case during which something changed to be errored,
+// with the reason and without a path of this machine, and the untouched ones to pass.
+func (w *agentWorkspace) requireMeddledErrored(records map[string]*evidence.CaseScored, attacks map[string]func(), data string) {
+	w.t.Helper()
 	for id := range attacks {
 		c := records[id]
 		switch {
 		case c == nil:
-			t.Errorf("%s: there is no record", id)
+			w.t.Errorf("%s: there is no record", id)
 		case strings.HasPrefix(id, "untouched") && c.Outcome != evidence.Passed:
-			t.Errorf("%s: %s %s", id, c.Outcome, c.Reason)
+			w.t.Errorf("%s: %s %s", id, c.Outcome, c.Reason)
 		case !strings.HasPrefix(id, "untouched") && (c.Outcome != evidence.Errored || !strings.Contains(c.Reason, "/data changed after it was digested")):
-			t.Errorf("%s: %s %s", id, c.Outcome, c.Reason)
+			w.t.Errorf("%s: %s %s", id, c.Outcome, c.Reason)
 		case strings.Contains(c.Reason, data):
-			t.Errorf("%s names a path of this machine: %s", id, c.Reason)
+			w.t.Errorf("%s names a path of this machine: %s", id, c.Reason)
 		}
-	}
-	plan := w.plan(t)
-	if len(plan.Mounts) != 1 || plan.Mounts[0].Digest == nil || plan.Mounts[0].Held != evidence.HeldCompared || plan.AgentRoot == nil || plan.AgentRoot.Kind != evidence.HostRoot || plan.AgentRoot.Digest == nil {
-		t.Errorf("the plan says %+v %+v", plan.Mounts, plan.AgentRoot)
 	}
 }
 
@@ -159,17 +166,7 @@ func TestWhatChangesWhileATestRunsIsFound(t *testing.T) {
 	w.write("targets/does-nothing.yaml", shTarget("true"))
 	w.meddle("tally-test-*", attacks)
 	records, _ := w.run("agents", "--target", "does-nothing", "--jobs", "1")
-	for id := range attacks {
-		c := records[id]
-		switch {
-		case c == nil:
-			t.Errorf("%s: there is no record", id)
-		case strings.HasPrefix(id, "untouched") && c.Outcome != evidence.Passed:
-			t.Errorf("%s: %s %s", id, c.Outcome, c.Reason)
-		case !strings.HasPrefix(id, "untouched") && (c.Outcome != evidence.Errored || !strings.Contains(c.Reason, "/data changed after it was digested")):
-			t.Errorf("%s: %s %s", id, c.Outcome, c.Reason)
-		}
-	}
+	w.requireMeddledErrored(records, attacks, data)
 }
 
 // TestAnAgentRunsFromAnImage: it finds the image and nothing of this machine's

@@ -6,13 +6,13 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"tallystick/internal/read/history"
-	"tallystick/internal/record/evidence"
 
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/read/answer"
 	"tallystick/internal/read/dossier"
+	"tallystick/internal/read/history"
+	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/grade"
