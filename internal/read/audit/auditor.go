@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/sight"
 )
 
 // An auditor is one audit while it runs.
@@ -293,7 +294,7 @@ func contradiction(t *trajectory, r *result) error {
 		return refusal.Newf(refusal.Malformed, "%s: task %s has %s %s, and %s in the results: %s", t.place, t.id, what, here, there, r.place).
 			WithHint("results and trajectories must be of the same run")
 	}
-	if t.answer != nil && normaliseAnswer(*t.answer) != normaliseAnswer(r.answer) {
+	if t.answer != nil && sight.Normalise(*t.answer) != sight.Normalise(r.answer) {
 		return differ("final_answer", quoted(*t.answer), quoted(r.answer))
 	}
 	for _, n := range []struct {

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/sight"
 )
 
 // maxBody bounds a body, which is read whole: an answer may be anywhere in it.
@@ -39,7 +40,7 @@ func (l *leak) body(i int, s *step, f *fetched) (bool, error) {
 			l.lies = append(l.lies, fmt.Sprintf("task %s: step %d: gold_hits names byte %d of the body %s, which does not hold the answer", l.own.id, i, at, s.sha256))
 		}
 	}
-	if s.scanned && len(s.hits) == 0 && b.gold && !l.own.gold.weak {
+	if s.scanned && len(s.hits) == 0 && b.gold && !l.own.gold.Weak {
 		l.lies = append(l.lies, fmt.Sprintf("task %s: step %d: gold_hits says that the body %s does not hold the answer, and it does", l.own.id, i, s.sha256))
 	}
 	return true, nil
@@ -51,17 +52,17 @@ func (l *leak) isAt(data []byte, at int64) bool {
 	if at >= int64(len(data)) {
 		return false
 	}
-	g := l.own.gold.folded
+	g := l.own.gold.Folded
 	// Each character of an answer takes at most 12 bytes in the encodings that
 	// are resolved (&#x1d5ba;), twice over for base64.
 	window := data[at:min(int64(len(data)), at+int64(24*len(g)+64))]
 	found := false
-	Unwrap(window, func(text []byte) {
-		folded := Fold(nil, text)
+	sight.Unwrap(window, func(text []byte) {
+		folded := sight.Fold(nil, text)
 		if n := bytes.Index(folded, []byte(g)); n >= 0 && n <= 8 {
 			found = true
 		}
-		for _, e := range l.own.gold.exact {
+		for _, e := range l.own.gold.Exact {
 			found = found || bytes.HasPrefix(text, []byte(e))
 		}
 	})

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+
+	"tallystick/internal/run/sight"
 )
 
 // answerWords are what a text calls an answer. A weak answer, and an answer right
@@ -53,8 +55,8 @@ func (w *worker) see(text []byte, task int) fetched {
 	var f fetched
 	x := w.a.index
 	own := &x.tasks[task]
-	Unwrap(text, func(plainer []byte) {
-		w.fold = Fold(w.fold[:0], plainer)
+	sight.Unwrap(text, func(plainer []byte) {
+		w.fold = sight.Fold(w.fold[:0], plainer)
 		s := &w.sight
 		x.look(w.fold, task, s)
 		f.own |= s.own
@@ -106,7 +108,7 @@ func (x *index) listOf(s *sighting, own bool) (count int, enough bool) {
 	slices.SortFunc(s.golds, func(a, b goldHit) int { return a.at - b.at })
 	count = 0
 	// Answers that no ordinary text has by chance, on one page.
-	n := x.together(s.golds, pageBytes, func(h goldHit) bool { return isDistinctive(x.matcher.patterns[h.pattern]) })
+	n := x.together(s.golds, pageBytes, func(h goldHit) bool { return sight.IsDistinctive(x.matcher.Pattern(h.pattern)) })
 	if n >= 6 || own && n >= 3 {
 		count, enough = n, n >= 6
 	}
@@ -238,7 +240,7 @@ func (l *leak) gave(i int, s *step) error {
 	l.addSeam(s.text)
 	if len(s.url) > 0 {
 		if u := l.w.see(s.url, l.task); surely(u.known) != "" && !s.failed {
-			l.fails = append(l.fails, fmt.Sprintf("task %s: step %d: gold answer %s: fetched %s output is of a known answer database (%s)", l.own.id, i, quoted(l.own.gold.folded), toolName(s), quoted(surely(u.known))))
+			l.fails = append(l.fails, fmt.Sprintf("task %s: step %d: gold answer %s: fetched %s output is of a known answer database (%s)", l.own.id, i, quoted(l.own.gold.Folded), toolName(s), quoted(surely(u.known))))
 		}
 	}
 	whole, err := l.body(i, s, &f)
@@ -264,7 +266,7 @@ func toolName(s *step) string {
 // judge decides what a text that holds these things is.
 func (l *leak) judge(where, tool string, f *fetched, claimed bool) {
 	x := l.w.a.index
-	gold := f.gold || claimed && !l.own.gold.weak
+	gold := f.gold || claimed && !l.own.gold.Weak
 	sign := ""
 	others := 0
 	for _, o := range f.others {
@@ -283,7 +285,7 @@ func (l *leak) judge(where, tool string, f *fetched, claimed bool) {
 	case gold && f.known|l.asked != 0:
 		sign = fmt.Sprintf("ANSWER-DB SIGNATURE MATCHED (%s)", quoted(knownSources[bits.TrailingZeros64(f.known|l.asked)].text))
 	}
-	what := fmt.Sprintf("task %s: %sgold answer %s appears in fetched %s output", l.own.id, where, quoted(l.own.gold.folded), tool)
+	what := fmt.Sprintf("task %s: %sgold answer %s appears in fetched %s output", l.own.id, where, quoted(l.own.gold.Folded), tool)
 	if !gold {
 		what = fmt.Sprintf("task %s: %sfetched %s output", l.own.id, where, tool)
 	}
@@ -321,7 +323,7 @@ func (l *leak) seams() {
 	}
 	for _, between := range []string{"", " "} {
 		f := l.w.see(bytes.ReplaceAll(l.seam, []byte{0}, []byte(between)), l.task)
-		if l.own.gold.weak {
+		if l.own.gold.Weak {
 			f.gold = false // digits that meet by chance
 		}
 		l.judge("several steps together: ", "tool", &f, false)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"hash/fnv"
+
+	"tallystick/internal/run/sight"
 )
 
 // An oracleSeen is what AUD-3 saw in one trajectory.
@@ -83,18 +85,18 @@ func (w *worker) oracle(o *outcome, task int) {
 			f.dark++
 		}
 		first = false
-		if o.oracle.hit != nil || own.gold.folded == "" || o.r.gold == "" {
+		if o.oracle.hit != nil || own.gold.Folded == "" || o.r.gold == "" {
 			continue
 		}
-		claimed := len(s.hits) > 0 && !own.inQuestion && !own.gold.weak
+		claimed := len(s.hits) > 0 && !own.inQuestion && !own.gold.Weak
 		if !w.see(s.text, task).gold && !claimed {
 			continue
 		}
 		if w.repeats(o, task, i) {
 			return
 		}
-		what := fmt.Sprintf("task %s: gold answer %s present in agent-visible %s", own.id, quoted(own.gold.folded), s.kind)
-		o.oracle.hit = &oracleHit{what, sentenceWith(s.text, own.gold.folded)}
+		what := fmt.Sprintf("task %s: gold answer %s present in agent-visible %s", own.id, quoted(own.gold.Folded), s.kind)
+		o.oracle.hit = &oracleHit{what, sentenceWith(s.text, own.gold.Folded)}
 	}
 }
 
@@ -126,7 +128,7 @@ func (w *worker) repeats(o *outcome, task, at int) bool {
 func sentencesOf(text []byte) []uint64 {
 	var list []uint64
 	eachSentence(text, func(s []byte) bool {
-		list = append(list, hashOf(Fold(nil, s)))
+		list = append(list, hashOf(sight.Fold(nil, s)))
 		return len(list) < sentencesOfTask
 	})
 	return list
@@ -136,7 +138,7 @@ func sentencesOf(text []byte) []uint64 {
 func sentenceWith(text []byte, gold string) uint64 {
 	var found uint64
 	eachSentence(text, func(s []byte) bool {
-		if folded := Fold(nil, s); indexWhole(folded, gold, 0) >= 0 {
+		if folded := sight.Fold(nil, s); sight.IndexWhole(folded, gold, 0) >= 0 {
 			found = hashOf(folded)
 		}
 		return found == 0
@@ -148,7 +150,7 @@ func eachSentence(text []byte, visit func([]byte) bool) {
 	from := 0
 	for i := range text {
 		end := text[i] == '\n' || i+1 == len(text) ||
-			(text[i] == '.' || text[i] == '!' || text[i] == '?') && asciiSpace[text[i+1]]
+			(text[i] == '.' || text[i] == '!' || text[i] == '?') && sight.IsSpace(text[i+1])
 		if !end {
 			continue
 		}

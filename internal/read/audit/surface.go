@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"tallystick/internal/run/sight"
 )
 
 // writeTools are tools that can change files: the original's list.
@@ -112,11 +114,11 @@ func writeCapable(tool string) string {
 func (w *worker) touches(s *step) (string, bool) {
 	w.args = append(append(append(w.args[:0], s.name...), ' '), s.text...)
 	found := ""
-	Unwrap(w.args, func(text []byte) {
+	sight.Unwrap(w.args, func(text []byte) {
 		if found != "" {
 			return
 		}
-		w.fold = Fold(w.fold[:0], text)
+		w.fold = sight.Fold(w.fold[:0], text)
 		found = surfaceIn(w.fold, slices.Contains(writeTools, s.name))
 	})
 	return found, found != ""
@@ -177,7 +179,7 @@ func near(pattern *regexp.Regexp, text []byte, needle string) []byte {
 		at := from + i
 		// A word that is cut at the edge would look like a whole one.
 		begin, end := max(0, at-nearBytes), min(len(text), at+len(needle)+nearBytes)
-		for begin > 0 && begin < at && isWordByte(text[begin-1]) {
+		for begin > 0 && begin < at && sight.IsWordByte(text[begin-1]) {
 			begin++
 		}
 		if m := pattern.Find(text[begin:end]); m != nil {
@@ -209,11 +211,11 @@ var injectionPatterns = sync.OnceValue(func() []*regexp.Regexp {
 
 // injectionIn finds the first pattern in a text and what it matched.
 func injectionIn(text []byte, fold *[]byte) (id, matched string) {
-	Unwrap(text, func(plainer []byte) {
+	sight.Unwrap(text, func(plainer []byte) {
 		if id != "" {
 			return
 		}
-		*fold = Fold((*fold)[:0], plainer)
+		*fold = sight.Fold((*fold)[:0], plainer)
 		for i, p := range injections {
 			if m := near(injectionPatterns()[i], *fold, p.needle); m != nil {
 				id, matched = p.id, string(m)
@@ -234,7 +236,7 @@ func (a *auditor) injectedAnswer(r *result) {
 	}
 	var fold []byte
 	id, matched := injectionIn([]byte(r.answer), &fold)
-	if id == "" || strings.Contains(foldString(r.question), strings.TrimSpace(matched)) {
+	if id == "" || strings.Contains(sight.FoldString(r.question), strings.TrimSpace(matched)) {
 		return
 	}
 	f.fails = append(f.fails, fmt.Sprintf("task %s: answer speaks to the judge (%s): %s", r.id, id, quoted(matched)))
@@ -281,8 +283,8 @@ func (w *worker) quotes(o *outcome, task, at int, matched string) bool {
 			continue
 		}
 		found := false
-		Unwrap(s.text, func(text []byte) {
-			w.fold = Fold(w.fold[:0], text)
+		sight.Unwrap(s.text, func(text []byte) {
+			w.fold = sight.Fold(w.fold[:0], text)
 			found = found || bytes.Contains(w.fold, []byte(matched))
 		})
 		if found {

@@ -50,28 +50,3 @@ func quoted(s string) string {
 	}
 	return string(b)
 }
-
-// normaliseAnswer is the original's normalisation of an answer: trimmed, in lower
-// case, without one pair of quotes, white space as single spaces.
-func normaliseAnswer(raw string) string {
-	s := strings.ToLower(strings.TrimFunc(raw, isJSSpace))
-	for _, q := range []string{`"`, `'`} {
-		if strings.HasPrefix(s, q) && strings.HasSuffix(s, q) {
-			if len(s) < 2 {
-				return ""
-			}
-			s = s[1 : len(s)-1]
-			break
-		}
-	}
-	return strings.Join(strings.FieldsFunc(s, isJSSpace), " ")
-}
-
-// isJSSpace is what \s and trim take for white space in JavaScript.
-func isJSSpace(r rune) bool {
-	switch r {
-	case '\t', '\n', '\v', '\f', '\r', ' ', 0xa0, 0x1680, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000, 0xfeff:
-		return true
-	}
-	return 0x2000 <= r && r <= 0x200a
-}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"tallystick/internal/run/sight"
 )
 
 // resultChecks are the checks that need nothing but results: AUD-2 where there is
@@ -98,11 +100,11 @@ func (a *auditor) collision(r *result) {
 	if !r.correct || !r.hasGold {
 		return
 	}
-	answer, gold := normaliseAnswer(r.answer), normaliseAnswer(r.gold)
+	answer, gold := sight.Normalise(r.answer), sight.Normalise(r.gold)
 	why := ""
 	switch {
 	case answer == gold || sameNumber(answer, gold):
-	case slices.Contains(genericAnswers, answer):
+	case slices.Contains(sight.Generic, answer):
 		why = "a generic answer"
 	case len([]rune(answer)) == 1 && len([]rune(gold)) > 1:
 		why = "a single character"

@@ -1,4 +1,4 @@
-package audit
+package sight
 
 import (
 	"bytes"
@@ -14,18 +14,18 @@ import (
 // Bounds of decoding, so that a text that decodes into another without end costs
 // a bounded amount of work.
 const (
-	maxUnwrap = 3 // decodings one after the other
-	// minBase64 is the shortest run of base64 that is decoded: 18 bytes. Ordinary
+	MaxUnwrap = 3 // decodings one after the other
+	// MinBase64 is the shortest run of base64 that is decoded: 18 bytes. Ordinary
 	// words are shorter, and what is shorter is found only if it is the encoding
 	// of the answer alone.
-	minBase64 = 24
+	MinBase64 = 24
 )
 
 // Unwrap calls visit with text as it is, and with each text that it hides: HTML
 // entities, percent-encoding and backslash escapes resolved, and every run of
 // base64, over several lines too, decoded. Encodings inside each other are
 // resolved three deep. A text is valid until visit returns.
-func Unwrap(text []byte, visit func(text []byte)) { unwrap(text, maxUnwrap, visit) }
+func Unwrap(text []byte, visit func(text []byte)) { unwrap(text, MaxUnwrap, visit) }
 
 func unwrap(text []byte, depth int, visit func([]byte)) {
 	visit(text)
@@ -98,7 +98,7 @@ func unpercent(text []byte) []byte {
 // hasFormSpace tells a form field: a + between two letters.
 func hasFormSpace(text []byte) bool {
 	for i := bytes.IndexByte(text, '+'); i >= 0; i = indexFrom(text, '+', i+1) {
-		if i > 0 && i+1 < len(text) && isWordByte(lowerASCII[text[i-1]]) && isWordByte(lowerASCII[text[i+1]]) {
+		if i > 0 && i+1 < len(text) && IsWordByte(lowerASCII[text[i-1]]) && IsWordByte(lowerASCII[text[i+1]]) {
 			return true
 		}
 	}
@@ -210,7 +210,7 @@ func eachBase64(text []byte, visit func(run []byte)) {
 			from--
 		}
 		to := runEnd(text, i)
-		if to-from < minBase64 {
+		if to-from < MinBase64 {
 			continue
 		}
 		run := text[from:to]
