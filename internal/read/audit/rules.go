@@ -44,6 +44,7 @@ var tables = sync.OnceValue(func() string {
 	line("%s", strings.Join(more, "\n"))
 	line("unwrap entities, percent, backslash, base64 from %d; depth %d", sight.MinBase64, sight.MaxUnwrap)
 	line("weak answer: under %d characters, digits under %d, or one of %q", sight.MinAnswer, sight.MinAnswer, sight.Generic)
+	line("%s", sight.RulesText())
 	line("distinctive answer: 16 characters; 8 with two words or a digit; 6 digits")
 	line("question: %d words a piece, at least %d bytes and %d words, half of the pieces; a piece of more than %d tasks is a form", pieceWords, minQuestion, minWords, sharedBy)
 	line("answer words within %d bytes: %q; a record within %d", callsAnswer, answerWords, recordBytes)
