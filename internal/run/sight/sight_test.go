@@ -48,6 +48,7 @@ var spellings = []struct {
 	}},
 	{"a form", func(s string) string { return "a=" + url.QueryEscape(s) + "&b=1+x" }},
 	{"backslashes", func(s string) string { return eachRune(s, func(r rune) string { return fmt.Sprintf(`\u%04x`, r) }) }},
+	{"a letter a line, in JSON", func(s string) string { return spelled(s, `\n`) }},
 	{"JSON in JSON", func(s string) string { return strconv.Quote(strconv.Quote(s)) }},
 	{"base64 of it alone", func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }},
 	{"base64 in lower case", func(s string) string { return base64.StdEncoding.EncodeToString([]byte(strings.ToLower(s))) }},
