@@ -233,7 +233,8 @@ func (l *lacks) counted(t *step.Trajectory, task string) {
 	}
 }
 
-// resultLacks looks for what the results do not have.
+// resultLacks looks for what single results do not have. What none has is a gap of
+// its own.
 func (a *auditor) resultLacks() {
 	for _, r := range a.results.list {
 		task := "task " + r.id
@@ -242,8 +243,8 @@ func (a *auditor) resultLacks() {
 			no bool
 		}{
 			{lackQuestion, r.question == ""},
-			{lackExpected, !r.states(statesExpected)},
-			{lackVerdict, !r.states(statesCorrect)},
+			{lackExpected, a.results.golds > 0 && !r.states(statesExpected)},
+			{lackVerdict, a.results.graded && !r.states(statesCorrect)},
 			{lackAnswer, !r.states(statesAnswer)},
 			{lackAnswerRest, r.states(statesLongAnswer)},
 			{lackTurns, r.correct && r.turns == nil && !r.trajectoryTurns},

@@ -223,14 +223,19 @@ func TestMissingEvidenceIsAGap(t *testing.T) {
 		{"no steps", aud1, func(s *scene) { s.steps[0] = []map[string]any{} }},
 		{"a missing trajectory", aud8, func(s *scene) { s.steps[0] = nil }},
 		{"a missing trajectory of a wrong answer", aud1, func(s *scene) { s.steps[0] = nil; s.results[0]["correct"] = false }},
+		{"two of three executions", aud1, func(s *scene) { s.metadata["voting_attempts"] = 3 }},
 		{"a tool that was used and not called", aud4, func(s *scene) { s.tools = []string{"web_search", "shell"} }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScene()
 			tt.make(s)
 			r := run(t, s.input(t))
-			if c := r.Checks[tt.check]; c.HarnessGap == "" || r.Attestation.Complete {
+			c := r.Checks[tt.check]
+			if c.HarnessGap == "" || r.Attestation.Complete {
 				t.Errorf("%s: %s without a gap; complete %t", c.ID, c.Status, r.Attestation.Complete)
+			}
+			if told := tt.name == "a model call without what it was sent" || tt.name == "a step of another type"; (tt.check == aud1 || tt.check == aud3) && c.Status == Pass && !told {
+				t.Errorf("%s passes with the gap %q", c.ID, c.HarnessGap)
 			}
 		})
 	}
