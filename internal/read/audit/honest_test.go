@@ -175,6 +175,13 @@ func TestAnAgentThatRepeatsItsConversationRaisesNoAlarm(t *testing.T) {
 		t.Errorf("a hint beside a tool's text: %s, %d findings", c.Status, len(c.Evidence))
 	}
 	r = probed(t, list, nil, 1, func(_ int, p probe) []map[string]any {
+		return []map[string]any{prompt(p.question), {"type": "llm_call", "output": "Hm.", "input": map[string]any{"messages": []any{map[string]any{"role": "tool", "content": found(p)}},
+			"tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "look", "description": "finds " + p.gold}}}}}}
+	})
+	if c := r.Checks[aud3]; c.Status != Fail || len(c.Evidence) != len(list) {
+		t.Errorf("the answer in the description of a tool: %s, %d findings", c.Status, len(c.Evidence))
+	}
+	r = probed(t, list, nil, 1, func(_ int, p probe) []map[string]any {
 		return []map[string]any{prompt(p.question), {"type": "llm_call", "output": "Hm.", "input": []any{map[string]any{"role": "tool", "content": p.question + " Answer: " + p.gold}}}}
 	})
 	if c := r.Checks[aud1]; c.Status != Fail || len(c.Evidence) != len(list) {

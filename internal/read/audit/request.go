@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // A request is what a model was sent, by who said it. An agent sends the whole
@@ -11,10 +12,13 @@ import (
 // harness.
 type request struct{ told, model, tools []byte }
 
-// Who a message, or a part of one, is of; any other is told.
+// What a role, a type or a name of a member says, in any of the spellings that APIs
+// have: a result of a tool, or what a model said or asked for. Any other is told.
 var (
-	modelParts = []string{"assistant", "model", "function_call", "tool_use", "tool_call", "functionCall", "tool_calls", "reasoning", "thinking"}
-	toolParts  = []string{"tool", "function", "tool_result", "function_call_output", "functionResponse", "custom_tool_call_output"}
+	aTool   = []string{"tool", "function"}
+	aResult = []string{"result", "output", "response"}
+	aCall   = []string{"call", "use"}
+	aModel  = []string{"assistant", "model", "reasoning", "thinking"}
 )
 
 // requestOf reads a request that is whole and JSON; ok is false for any other text.
@@ -41,10 +45,12 @@ func (r *request) add(v any, to *[]byte) {
 			r.add(e, to)
 		}
 	case map[string]any:
-		for _, member := range []string{"role", "type"} {
-			who, _ := v[member].(string)
-			to = r.of(who, to)
+		role, _ := v["role"].(string)
+		kind, _ := v["type"].(string)
+		if slices.Contains(aTool, role) { // as a type, it is what a tool is described as
+			to = &r.tools
 		}
+		to = r.of(kind, r.of(role, to))
 		for _, name := range slices.Sorted(maps.Keys(v)) {
 			r.add(v[name], r.of(name, to))
 		}
@@ -52,10 +58,14 @@ func (r *request) add(v any, to *[]byte) {
 }
 
 func (r *request) of(who string, to *[]byte) *[]byte {
+	who = strings.ToLower(who)
+	has := func(words []string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(who, w) })
+	}
 	switch {
-	case slices.Contains(toolParts, who):
+	case has(aTool) && has(aResult):
 		return &r.tools
-	case slices.Contains(modelParts, who) && to != &r.tools:
+	case to != &r.tools && (slices.Contains(aModel, who) || has(aTool) && has(aCall)):
 		return &r.model
 	}
 	return to

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"tallystick/internal/read/audit"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
