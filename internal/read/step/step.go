@@ -1,6 +1,9 @@
 package step
 
-import "tallystick/internal/record/canon"
+import (
+	"tallystick/internal/record/canon"
+	"tallystick/internal/record/jsonvalue"
+)
 
 // The types of a step.
 const (
@@ -123,7 +126,7 @@ func Members() []Member {
 		{"content_sha256", []string{Prompt}, "SHA-256 of the whole prompt, in hex", func(r *reader, v value) error { return r.main.sum(v) }},
 		{"output_sha256", []string{Model, Result}, "SHA-256 of the whole output", func(r *reader, v value) error { return r.main.sum(v) }},
 		{"gold_hits", gave, "where the recorder found the answer in the whole of that text: in what a model *said*, of an `llm_call`", func(r *reader, v value) error { return r.main.found(v) }},
-		{"input", both, "what the model was sent, or the tool was called with, or its head", text(func(r *reader) *[]byte { return &r.parts.input })},
+		{"input", both, "what the model was sent, or the tool was called with, or its head; empty if a model was sent the steps before and nothing else", (*reader).takeInput},
 		{"args", []string{Call}, "what the tool was called with, as an object", text(func(r *reader) *[]byte { return &r.parts.args })},
 		{"input_bytes", both, "of the whole input", func(r *reader, v value) error { return r.input.count(v) }},
 		{"input_truncated", both, "the input is not whole", func(r *reader, v value) error { r.marked = true; return marks(&r.input.Cut, v) }},
@@ -133,9 +136,9 @@ func Members() []Member {
 		{"input_sha256", both, "SHA-256 of the whole input", func(r *reader, v value) error { return r.input.sum(v) }},
 		{"input_gold_hits", both, "where the recorder found the answer in the whole input: in what a model was *sent*, of an `llm_call`", func(r *reader, v value) error { return r.input.found(v) }},
 		{"url", []string{Call, Result}, "the address that the tool was called with", text(func(r *reader) *[]byte { return &r.view.URL })},
-		{"is_error", []string{Result}, "the tool gave an error", func(r *reader, v value) error { return marks(&r.view.Failed, v) }},
+		{"is_error", []string{Model, Result}, "the tool gave an error, or the model gave no reply", func(r *reader, v value) error { return marks(&r.view.Failed, v) }},
 		{"model", []string{Model}, "its name", nil},
 		{"tokens_in", []string{Model}, "tokens of the request", nil},
-		{"tokens_out", []string{Model}, "tokens of the reply", nil},
+		{"tokens_out", []string{Model}, "tokens of the reply", func(r *reader, v value) error { return jsonvalue.NumberInto(&r.view.TokensOut, "it", v) }},
 	}
 }
