@@ -29,6 +29,9 @@ type auditor struct {
 	demands      []BodyDemand
 
 	unread []string // sources that are programs in other languages
+
+	carrier *carrier // AUD-11, once there is a source
+	nowhere nowhere  // AUD-12
 }
 
 // findings are what a check collects.
@@ -65,6 +68,7 @@ type outcome struct {
 	r       *result
 	found   [numChecks]findings
 	oracle  oracleSeen
+	nowhere nowhereSeen
 	demands []BodyDemand
 	err     error
 }
@@ -211,6 +215,7 @@ func (a *auditor) take(o *outcome) error {
 	}
 	a.takeModelCalls(o)
 	a.oracle.take(&o.oracle)
+	a.nowhere.take(o.r, o.nowhere)
 	a.demands = append(a.demands, o.demands...)
 	return nil
 }
@@ -262,6 +267,7 @@ func (w *worker) check(l numbered) outcome {
 	w.oracle(&o, task)
 	w.calls(&o)
 	w.injection(&o, task)
+	w.nowhere(&o, task)
 	t.steps = nil // the texts belong to the worker
 	return o
 }
