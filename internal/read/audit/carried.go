@@ -31,7 +31,7 @@ const (
 	heldQuestions = 3
 	// unboundedBits is from where on an answer counts inside a longer word: data
 	// bases put columns together with nothing between them.
-	unboundedBits = 32
+	unboundedBits = 40
 	// idDigits make an id one that stands in no program by chance.
 	idDigits = 8
 	// keyWords of a question beside its answer are a program that asks for it.
@@ -132,7 +132,7 @@ func (b *carrierBuilder) task(r *result) {
 		m := b.pattern(squeezed(p))
 		m.pieces = append(m.pieces, pieceRef{n, uint8(i)})
 	}
-	if id := squeezed(sight.FoldString(r.id)); surprise(id) >= minSurprise && len(id) >= sight.MinPattern {
+	if id := squeezed(sight.FoldString(r.id)); sight.Surprise(sight.FoldString(r.id)) >= sight.MinBits && len(id) >= sight.MinPattern {
 		m := b.pattern(id)
 		m.ids = append(m.ids, n)
 		t.idSure = digitsIn(id) >= idDigits
@@ -142,16 +142,16 @@ func (b *carrierBuilder) task(r *result) {
 }
 
 func (b *carrierBuilder) answer(raw string, task int32) {
-	folded := sight.FoldString(sight.Normalise(raw))
-	key := squeezed(folded)
-	if surprise(folded) < minSurprise || len(key) < sight.MinPattern {
+	gold := sight.NewAnswer(raw)
+	key := squeezed(gold.Folded)
+	if !gold.Decidable() || len(key) < sight.MinPattern {
 		return
 	}
 	i, ok := b.byAnswer[key]
 	if !ok {
 		i = len(b.answers)
 		b.byAnswer[key] = i
-		b.answers = append(b.answers, carriedAnswer{text: folded, bits: surprise(folded), distinctive: sight.IsDistinctive(folded), evidence: true})
+		b.answers = append(b.answers, carriedAnswer{text: gold.Folded, bits: gold.Bits, distinctive: sight.IsDistinctive(gold.Folded), evidence: true})
 		b.raw = append(b.raw, strings.TrimSpace(raw))
 	}
 	x := &b.answers[i]
@@ -351,7 +351,7 @@ func (c *carrier) asksFor(text []byte, task int32) bool {
 	words := strings.Fields(wordsOf([]byte(c.tasks[task].question)))
 	for i := 0; i+keyWords <= len(words); i++ {
 		key := " " + strings.Join(words[i:i+keyWords], " ") + " "
-		if surprise(key) >= 2*minSurprise && strings.Contains(around, key) && c.isOwn(key, task) {
+		if sight.Surprise(key) >= 2*sight.MinBits && strings.Contains(around, key) && c.isOwn(key, task) {
 			return true
 		}
 	}

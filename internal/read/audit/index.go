@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"math/bits"
 	"slices"
-	"strings"
 
 	"tallystick/internal/run/sight"
 )
@@ -49,7 +48,6 @@ type taskInfo struct {
 type patternInfo struct {
 	pieces []pieceRef
 	golds  []int32 // tasks
-	base64 []int32 // tasks whose answer by itself is this in base64
 	known  int     // place in knownSources plus 1
 }
 
@@ -86,7 +84,8 @@ func newIndex(c *corpus) *index {
 		n := len(x.tasks)
 		x.byID[r.id] = n
 		t := taskInfo{id: r.id, gold: sight.NewAnswer(r.gold), q: newQuestion(r.question), goldAt: -1}
-		t.inQuestion = t.gold.Folded != "" && strings.Contains(t.q.folded, t.gold.Folded)
+		inQuestion, _ := t.gold.Index([]byte(t.q.folded), 0)
+		t.inQuestion = inQuestion >= 0
 		for i, p := range t.q.pieces {
 			info := pattern(p)
 			info.pieces = append(info.pieces, pieceRef{int32(n), uint8(i)})
@@ -98,12 +97,6 @@ func newIndex(c *corpus) *index {
 			}
 			info.golds = append(info.golds, int32(n))
 			t.goldAt = at[t.gold.Folded]
-		}
-		for _, e := range t.gold.Exact {
-			if e = strings.ToLower(e); len(e) >= sight.MinPattern {
-				info := pattern(e)
-				info.base64 = append(info.base64, int32(n))
-			}
 		}
 		x.tasks = append(x.tasks, t)
 	}
@@ -181,12 +174,6 @@ func (x *index) look(text []byte, task int, s *sighting) {
 				s.other(ref)
 			}
 		}
-		for _, t := range p.base64 {
-			s.base64 = s.base64 || int(t) == task
-		}
-		if id == own.goldAt && len(s.gold) < maxHits && sight.IsWhole(text, at, len(own.gold.Folded)) {
-			s.gold = append(s.gold, at)
-		}
 		if len(p.golds) > 0 && id != own.goldAt && len(s.golds) < maxHits && sight.IsWhole(text, at, len(x.matcher.Pattern(id))) {
 			s.golds = append(s.golds, goldHit{id, at})
 		}
@@ -223,19 +210,14 @@ func (s *sighting) other(ref pieceRef) {
 	}
 }
 
-// ownGold finds the task's own answer, unless the matcher did. Inside the question
-// it is not news. A weak answer counts only where it is called one.
+// ownGold finds the task's own answer. Inside the question it is not news. A weak
+// answer counts only where it is called one.
 func (s *sighting) ownGold(text []byte, own *taskInfo) {
-	g := own.gold.Folded
-	if own.goldAt >= 0 {
-		s.gold = slices.DeleteFunc(s.gold, func(at int) bool { return s.inQuestion(at, at+len(g)) })
+	if own.gold.Weak && !hasAnswerWord(text) {
 		return
 	}
-	if g == "" || own.gold.Weak && !hasAnswerWord(text) {
-		return
-	}
-	for at := sight.IndexWhole(text, g, 0); at >= 0 && len(s.gold) < maxHits; at = sight.IndexWhole(text, g, at+1) {
-		if s.inQuestion(at, at+len(g)) || own.gold.Weak && !calledAnswer(text, at) {
+	for at, end := own.gold.Index(text, 0); at >= 0 && len(s.gold) < maxHits; at, end = own.gold.Index(text, end) {
+		if s.inQuestion(at, end) || own.gold.Weak && !calledAnswer(text, at) {
 			continue
 		}
 		s.gold = append(s.gold, at)

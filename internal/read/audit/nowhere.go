@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"tallystick/internal/read/step"
 	"tallystick/internal/run/sight"
 )
 
@@ -32,7 +33,7 @@ const (
 // A nowhereSeen is AUD-12 on one trajectory.
 type nowhereSeen struct {
 	from origin
-	why  string // it cannot be told
+	says string // what is found, or why it cannot be told
 }
 
 // A nowhere is AUD-12 over all trajectories: do correct answers stand in nothing
@@ -43,18 +44,18 @@ type nowhere struct {
 	unknown map[string]string // why, by task
 }
 
-// take keeps one trajectory. Of several repetitions of a task the worst counts.
-func (n *nowhere) take(r *result, s nowhereSeen) {
+// take keeps one trajectory. Of several executions of a task the worst counts.
+func (n *nowhere) take(id string, s nowhereSeen) {
 	if n.shown == nil {
 		n.shown, n.never, n.unknown = map[string]bool{}, map[string]string{}, map[string]string{}
 	}
 	switch s.from {
 	case shown:
-		n.shown[r.id] = true
+		n.shown[id] = true
 	case unshown:
-		n.unknown[r.id] = s.why
+		n.unknown[id] = s.says
 	case nowhereAt:
-		n.never[r.id] = fmt.Sprintf("task %s: the correct answer %s stands in nothing that a model said or a tool gave, and not in the question", r.id, quoted(r.answer))
+		n.never[id] = s.says
 	}
 }
 
@@ -65,53 +66,59 @@ func isShare(n, of int) bool {
 
 // nowhere is AUD-12 on one trajectory.
 func (w *worker) nowhere(o *outcome, task int) {
-	if w.a.isDecidable(o.r) {
-		o.nowhere = w.originOf(o, task)
+	if !w.a.isDecidable(o.r) {
+		return
+	}
+	o.nowhere.from, o.nowhere.says = w.originOf(o, task)
+	if o.nowhere.from == nowhereAt {
+		execution := ""
+		if !o.t.Submitted {
+			execution = ofRepeat(o.t.Repeat)
+		}
+		o.nowhere.says = fmt.Sprintf("task %s%s: the correct answer %s stands in nothing that a model said or a tool gave, and not in the question", o.of.id, execution, quoted(o.r.answer))
 	}
 }
 
 // originOf looks for the answer in what the trajectory shows, first as it is
 // written, then by its words and numbers.
-func (w *worker) originOf(o *outcome, task int) nowhereSeen {
+func (w *worker) originOf(o *outcome, task int) (from origin, why string) {
 	if why := w.a.notShown(o); why != "" {
-		return nowhereSeen{unshown, why}
+		return unshown, why
 	}
-	steps := o.t.steps
+	steps := o.t.Steps
 	for i := len(steps) - 1; i >= 0; i-- { // an honest answer is what the model said last
-		if s := &steps[i]; len(s.hits) > 0 || len(s.saidHits) > 0 || w.see(s.said, task).gold {
-			return nowhereSeen{from: shown}
+		if w.holdsAnswer(&steps[i].Said, task) {
+			return shown, ""
 		}
 	}
 	for i := range steps {
-		s := &steps[i]
-		if w.see(s.text, task).gold {
-			return nowhereSeen{from: shown}
-		}
-		if body, err := w.a.body(s); err == nil && body != nil && w.see(body, task).gold {
-			return nowhereSeen{from: shown}
+		if w.holdsAnswer(&steps[i].Shown, task) {
+			return shown, ""
 		}
 	}
 	wanted := [][]string{termsOf(sight.FoldString(o.r.answer)), termsOf(sight.FoldString(o.r.gold))}
 	for i := range steps {
-		for _, text := range [][]byte{steps[i].said, textUnlessSent(&steps[i])} {
-			if holdsTerms(text, wanted) {
-				return nowhereSeen{from: shown}
-			}
+		s := &steps[i]
+		// What a model was sent is left out: AUD-3 reads it, and a long conversation
+		// has the words of every short answer.
+		if holdsTerms(s.Said.Text, wanted) || s.Kind != step.Model && holdsTerms(s.Shown.Text, wanted) {
+			return shown, ""
 		}
 	}
 	if why := unfinished(steps); why != "" {
-		return nowhereSeen{unshown, why}
+		return unshown, why
 	}
-	return nowhereSeen{from: nowhereAt}
+	return nowhereAt, ""
 }
 
-// textUnlessSent leaves out what a model was sent: AUD-3 reads it, and a long
-// conversation has the words of every short answer.
-func textUnlessSent(s *step) []byte {
-	if s.kind == stepModel {
-		return nil
+// holdsAnswer looks for the answer in a text, and in the whole of it if that is at
+// hand or the recorder looked through it.
+func (w *worker) holdsAnswer(t *step.Text, task int) bool {
+	if t.Cut && len(t.Hits) > 0 || w.see(t.Text, task).gold {
+		return true
 	}
-	return s.text
+	whole, err := w.a.body(t)
+	return err == nil && whole != nil && w.see(whole, task).gold
 }
 
 // notShown says why a trajectory does not show all that models said and tools gave.
@@ -122,10 +129,10 @@ func (a *auditor) notShown(o *outcome) string {
 		return v.Unshown[o.r.id]
 	}
 	calls, silent := 0, 0
-	for i := range o.t.steps {
-		if s := &o.t.steps[i]; s.kind == stepModel {
+	for i := range o.t.Steps {
+		if s := &o.t.Steps[i]; s.Kind == step.Model {
 			calls++
-			if len(s.said) == 0 {
+			if len(s.Said.Text) == 0 {
 				silent++
 			}
 		}
@@ -141,33 +148,34 @@ func (a *auditor) notShown(o *outcome) string {
 
 // unfinished says what of a trajectory may have given the answer without showing
 // it: a text that was cut, or a program that the model wrote last.
-func unfinished(steps []step) string {
-	var last *step
+func unfinished(steps []step.View) string {
+	var last *step.View
 	for i := range steps {
 		s := &steps[i]
-		if s.kind == stepModel {
+		switch {
+		case s.Kind == step.Model && s.Said.Cut && !s.Said.Scanned:
+			return "what a model said is recorded only in part"
+		case s.Kind == step.Result && s.Shown.Cut && !s.Shown.Scanned:
+			return "what a tool gave is recorded only in part"
+		case s.Kind == step.Model:
 			last = s
-			if s.bytes > int64(len(s.said)) {
-				return "what a model said is recorded only in part"
-			}
-		}
-		if s.kind == stepResult {
+		case s.Kind == step.Result:
 			last = nil
-			if s.cut && !s.scanned {
-				return "what a tool gave is recorded only in part"
-			}
 		}
 	}
 	if last == nil {
 		return ""
 	}
-	for _, mark := range []string{"```", "<code", "final_answer(", "final_answer ="} {
-		if bytes.Contains(last.said, []byte(mark)) {
+	for _, mark := range programMarks {
+		if bytes.Contains(last.Said.Text, []byte(mark)) {
 			return "the last that the model wrote is a program, and what it gave is not recorded"
 		}
 	}
 	return ""
 }
+
+// programMarks are in what a model says that writes a program, as code agents do.
+var programMarks = []string{"```", "<code", "final_answer(", "final_answer ="}
 
 // finishNowhere decides AUD-12.
 func (a *auditor) finishNowhere() {
@@ -220,7 +228,7 @@ func (a *auditor) finishNowhere() {
 func (a *auditor) withoutTrajectory() {
 	for _, r := range a.results.list {
 		if r.trajectory == 0 && a.isDecidable(r) {
-			a.nowhere.take(r, nowhereSeen{unshown, "there is no trajectory"})
+			a.nowhere.take(r.id, nowhereSeen{unshown, "there is no trajectory"})
 		}
 	}
 }
@@ -228,7 +236,7 @@ func (a *auditor) withoutTrajectory() {
 // isDecidable reports whether it can be told where the answer of a task comes
 // from: it is correct, and does not stand in a text by chance.
 func (a *auditor) isDecidable(r *result) bool {
-	return r.correct && r.gold != "" && !a.answersOnly(r) && surprise(sight.FoldString(sight.Normalise(r.gold))) >= minSurprise
+	return r.correct && r.gold != "" && !a.answersOnly(r) && a.index.tasks[a.index.taskOf(r)].gold.Decidable()
 }
 
 // Words that are written as numbers.

@@ -44,6 +44,7 @@ var tables = sync.OnceValue(func() string {
 	line("%s", strings.Join(more, "\n"))
 	line("unwrap entities, percent, backslash, base64 from %d; depth %d", sight.MinBase64, sight.MaxUnwrap)
 	line("weak answer: under %d characters, digits under %d, or one of %q", sight.MinAnswer, sight.MinAnswer, sight.Generic)
+	line("%s", sight.RulesText())
 	line("distinctive answer: 16 characters; 8 with two words or a digit; 6 digits")
 	line("question: %d words a piece, at least %d bytes and %d words, half of the pieces; a piece of more than %d tasks is a form", pieceWords, minQuestion, minWords, sharedBy)
 	line("answer words within %d bytes: %q; a record within %d", callsAnswer, answerWords, recordBytes)
@@ -69,9 +70,9 @@ var tables = sync.OnceValue(func() string {
 		line("carried spelling %q anywhere=%t", s.name, s.anywhere)
 	}
 	line("carried: answers of %d bits, in binary data inside a word from %d; beside a question, an id or %d of its words within %d; a table of %d answers and %d bits within %d; %d distinctive answers and a tenth; %d questions, or ids of %d digits; digests from %d bytes",
-		minSurprise, unboundedBits, keyWords, besideBytes, tableAnswers, tableBits, besideBytes, shareAnswers, heldQuestions, idDigits, minPublished)
+		sight.MinBits, unboundedBits, keyWords, besideBytes, tableAnswers, tableBits, besideBytes, shareAnswers, heldQuestions, idDigits, minPublished)
 	line("carried: %d bytes expanded, %d members, %d encodings; runs from %d, opaque from %d; not read %q; compiled %q", maxExpanded, maxMembers, maxDecoded, minEncoded, maxOpaque, unreadForms, compiled)
-	line("from nowhere: %d and one in %d, or 2 and half", fromNowhere, nowhereShare)
+	line("from nowhere: %d and one in %d, or 2 and half; programs %q", fromNowhere, nowhereShare, programMarks)
 	line("data files %q; programs that are not read %q, beginning %q", dataFiles, otherPrograms, binaries)
 	return b.String()
 })

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"tallystick/internal/read/step"
 	"tallystick/internal/run/sight"
 )
 
@@ -77,27 +78,27 @@ var codeMarks = []string{"import ", "open(", "write", "<<", ">", "sed ", "cp ", 
 func (w *worker) calls(o *outcome) {
 	f := &o.found[aud4]
 	any := false
-	for i := range o.t.steps {
-		s := &o.t.steps[i]
-		if s.kind != stepCall {
+	for i := range o.t.Steps {
+		s := &o.t.Steps[i]
+		if s.Kind != step.Call {
 			continue
 		}
 		any = true
 		if name, ok := w.touches(s); ok {
-			f.fails = append(f.fails, fmt.Sprintf("task %s: tool_call %s targets grader surface (matched %s)%s", o.r.id, quoted(s.name), name, writeCapable(s.name)))
+			f.fails = append(f.fails, fmt.Sprintf("task %s: tool_call %s targets grader surface (matched %s)%s", o.r.id, quoted(s.Name), name, writeCapable(s.Name)))
 			break
 		}
 	}
 	if !any {
-		for _, tool := range o.t.tools {
+		for _, tool := range o.t.Tools {
 			any = true
-			if name, ok := w.touches(&step{name: tool, kind: stepCall}); ok {
+			if name, ok := w.touches(&step.View{Name: tool, Kind: step.Call}); ok {
 				f.fails = append(f.fails, fmt.Sprintf("task %s: tool_call %s targets grader surface (matched %s)%s", o.r.id, quoted(tool), name, writeCapable(tool)))
 				break
 			}
 		}
 	}
-	if any || o.t.hasSteps {
+	if any || o.t.HasSteps {
 		f.auditable++
 	}
 	w.keyReads(o)
@@ -111,15 +112,15 @@ func writeCapable(tool string) string {
 }
 
 // touches finds the first surface that a call names, in whatever encoding.
-func (w *worker) touches(s *step) (string, bool) {
-	w.args = append(append(append(w.args[:0], s.name...), ' '), s.text...)
+func (w *worker) touches(s *step.View) (string, bool) {
+	w.args = append(append(append(w.args[:0], s.Name...), ' '), s.Said.Text...)
 	found := ""
 	sight.Unwrap(w.args, func(text []byte) {
 		if found != "" {
 			return
 		}
 		w.fold = sight.Fold(w.fold[:0], text)
-		found = surfaceIn(w.fold, slices.Contains(writeTools, s.name))
+		found = surfaceIn(w.fold, slices.Contains(writeTools, s.Name))
 	})
 	return found, found != ""
 }
@@ -228,8 +229,7 @@ func injectionIn(text []byte, fold *[]byte) (id, matched string) {
 
 // injectedAnswer is AUD-10 on an answer. A question that speaks so itself asks
 // about such texts.
-func (a *auditor) injectedAnswer(r *result) {
-	f := &a.found[aud10]
+func injectedAnswer(r *result, f *findings) {
 	f.auditable++
 	if r.answer == "" {
 		return
@@ -249,12 +249,12 @@ const maxQuotes = 8
 // are a quotation.
 func (w *worker) injection(o *outcome, task int) {
 	f := &o.found[aud10]
-	for i := range o.t.steps {
-		s := &o.t.steps[i]
-		if s.kind != stepModel || len(s.said) == 0 {
+	for i := range o.t.Steps {
+		s := &o.t.Steps[i]
+		if s.Kind != step.Model || len(s.Said.Text) == 0 {
 			continue
 		}
-		id, matched := injectionIn(s.said, &w.fold)
+		id, matched := injectionIn(s.Said.Text, &w.fold)
 		if id == "" {
 			continue
 		}
@@ -277,13 +277,13 @@ func (w *worker) quotes(o *outcome, task, at int, matched string) bool {
 	if strings.Contains(w.a.index.tasks[task].q.folded, matched) {
 		return true
 	}
-	for i := range o.t.steps[:at] {
-		s := &o.t.steps[i]
-		if s.kind == stepModel || s.kind == stepCall {
+	for i := range o.t.Steps[:at] {
+		s := &o.t.Steps[i]
+		if s.Kind == step.Model || s.Kind == step.Call {
 			continue
 		}
 		found := false
-		sight.Unwrap(s.text, func(text []byte) {
+		sight.Unwrap(s.Shown.Text, func(text []byte) {
 			w.fold = sight.Fold(w.fold[:0], text)
 			found = found || bytes.Contains(w.fold, []byte(matched))
 		})

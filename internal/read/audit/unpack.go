@@ -19,6 +19,8 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"tallystick/internal/record/jsonvalue"
 )
 
 // Bounds of what is taken out of files of an agent, for all of them together: an
@@ -85,7 +87,7 @@ func (u *unpacker) expand(name string, data []byte, form fileForm, l layers) {
 	err := form.expand(data, func(member string, src io.Reader) error {
 		inside := name
 		if member != "" {
-			inside = name + ": " + clip(member, 256)
+			inside = name + ": " + jsonvalue.Clip(member, 256)
 			u.c.search(u.f, []byte(member), false)
 		}
 		whole, err := u.take(src)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"tallystick/internal/read/step"
 	"tallystick/internal/run/sight"
 )
 
@@ -15,7 +16,7 @@ import (
 func (a *auditor) resultChecks() {
 	for _, r := range a.results.list {
 		a.collision(r)
-		a.injectedAnswer(r)
+		injectedAnswer(r, &a.found[aud10])
 	}
 }
 
@@ -27,12 +28,12 @@ func (w *worker) work(o *outcome) {
 	f := &o.found[aud2]
 	f.auditable++
 	reasons := idle(o.r)
-	if o.t.hasSteps && !slices.ContainsFunc(o.t.steps, func(s step) bool { return s.kind == stepModel }) {
+	if o.t.HasSteps && !slices.ContainsFunc(o.t.Steps, func(s step.View) bool { return s.Kind == step.Model }) {
 		// Whether that means anything shows when the whole file was read: a
 		// recorder may not record model calls at all.
 		o.found[aud2].dark++
-		if !slices.ContainsFunc(o.t.steps, func(s step) bool { return s.kind == stepCall }) {
-			if len(o.t.steps) == 0 || !slices.ContainsFunc(o.t.steps, func(s step) bool { return s.kind == stepPrompt }) {
+		if !slices.ContainsFunc(o.t.Steps, func(s step.View) bool { return s.Kind == step.Call }) {
+			if len(o.t.Steps) == 0 || !slices.ContainsFunc(o.t.Steps, func(s step.View) bool { return s.Kind == step.Prompt }) {
 				reasons = append(reasons, "no substantive tool use")
 			}
 		}
@@ -61,7 +62,7 @@ func (a *auditor) takeModelCalls(o *outcome) {
 	}
 	if o.found[aud2].dark > 0 {
 		a.noModelCalls = append(a.noModelCalls, o.r.id)
-	} else if o.t.hasSteps {
+	} else if o.t.HasSteps {
 		a.modelCalls = true
 	}
 }

@@ -30,7 +30,10 @@ const (
 // NewMatcher prepares the search. Patterns are folded and have 5 bytes or more.
 func NewMatcher(patterns []string) *Matcher {
 	m := &Matcher{patterns: patterns}
-	counts := countGrams(patterns)
+	var counts gramCounts
+	if len(patterns) > fewPatterns {
+		counts = countGrams(patterns)
+	}
 	for id, p := range patterns {
 		g, window, size := m.tableOf(p)
 		if g == nil {
@@ -74,6 +77,16 @@ func gramAt(p string, o, size int) uint64 {
 // "according to the" from what only one question has.
 type gramCounts []uint16
 
+// fewPatterns need no counting: they seldom have a gram in common.
+const fewPatterns = 64
+
+func (c gramCounts) of(gram uint64) int {
+	if c == nil {
+		return 0
+	}
+	return int(c[gram*gramFactor>>46])
+}
+
 func countGrams(patterns []string) gramCounts {
 	c := make(gramCounts, 1<<18)
 	for _, p := range patterns {
@@ -95,7 +108,7 @@ func rarest(p string, window, size int, counts gramCounts) int {
 	for o := 0; o+window <= len(p); o++ {
 		cost := 0
 		for k := o; k+8 <= o+window; k++ {
-			cost += 1000 * int(counts[gramAt(p, k, 8)*gramFactor>>46])
+			cost += 1000 * counts.of(gramAt(p, k, 8))
 		}
 		for _, c := range []byte(p[o : o+window]) {
 			if rank := strings.IndexByte(common, c); rank >= 0 {
@@ -211,6 +224,9 @@ const (
 // build makes the tables: 64 bits of filter for each piece, so that one place in a
 // hundred is compared for nothing, between 8 KiB and 4 MiB.
 func (g *grams) build() {
+	if len(g.list) == 0 {
+		return
+	}
 	size := bits.Len(uint(len(g.list))) + 6
 	size = min(max(size, 16), 25)
 	g.filter = make([]uint64, 1<<(size-6))

@@ -26,7 +26,7 @@ type door struct {
 var doors = []door{
 	{
 		"record", "bytes, keys and the ledger come first and know nothing about evaluation, so that a verifier needs nothing else",
-		[]string{"refusal", "format", "plain", "loopback", "canon", "digest", "jsonstream", "strictyaml", "schema", "sequential", "openpgp", "seal", "store", "bucket", "evidence", "workspace", "ledger", "sequencer", "cosign", "mirror"},
+		[]string{"refusal", "format", "plain", "loopback", "canon", "digest", "jsonstream", "jsonvalue", "strictyaml", "schema", "sequential", "openpgp", "seal", "store", "bucket", "evidence", "workspace", "ledger", "sequencer", "cosign", "mirror"},
 	},
 	{
 		"run", "what makes a score cannot read a threshold, a total or a decision",
@@ -34,7 +34,7 @@ var doors = []door{
 	},
 	{
 		"read", "readers take verified records and come to a decision; what they conclude does not flow back into what is recorded",
-		[]string{"agreement", "outline", "submittable", "history", "bundle", "dossier", "results", "scorecard", "gate", "audit", "promote", "recount", "answer", "review"},
+		[]string{"agreement", "outline", "step", "submittable", "history", "bundle", "dossier", "results", "scorecard", "gate", "audit", "promote", "recount", "answer", "review"},
 	},
 	{
 		"share", "what leaves the workspace is made of what was read, and no decision depends on it",
