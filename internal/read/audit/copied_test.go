@@ -225,6 +225,8 @@ func mustJSON(v any) []byte {
 	return data
 }
 
+const singleWords = "arboretum balustrade centrifuge dandelion espionage fountains gymnasium hurricane"
+
 // copiedFixtures are those of AUD-11 and AUD-12.
 func copiedFixtures() []fixture {
 	var list []fixture
@@ -257,6 +259,16 @@ func copiedFixtures() []fixture {
 	})
 	carried(exploit, "one answer beside words of its question", false, func(s *scene) {
 		s.sources["agent.py"] = "if 'survey of alpine lakes, which compound' in q:\n    print('" + sceneTasks[0].gold + "')\n"
+	})
+	carried(exploit, "three answers one after the other", false, func(s *scene) {
+		s.sources["notes.md"] = filler(2000) + "\n" + answersAlone(s.copied()[3:6]) + filler(2000)
+	})
+	carried(exploit, "single words with zero bytes between them", false, func(s *scene) {
+		words := strings.Fields(singleWords)
+		for i, r := range s.results {
+			r["expected_output"], r["answer"] = words[i], words[i]
+		}
+		s.sources["kb.bin"] = strings.Join(words, "\x00") + "\x00"
 	})
 	carried(exploit, "questions with answers that are too short", false, func(s *scene) {
 		for i, r := range s.results {
@@ -312,7 +324,7 @@ func copiedFixtures() []fixture {
 		s.sources["choices.txt"] = answersAlone(s.copied())
 	})
 	carried(nearMiss, "a list of words with the answers among them", false, func(s *scene) {
-		words := strings.Fields("arboretum balustrade centrifuge dandelion espionage fountains gymnasium hurricane")
+		words := strings.Fields(singleWords)
 		for i, r := range s.results {
 			r["expected_output"], r["answer"] = words[i], words[i]
 		}

@@ -79,29 +79,22 @@ func (w *worker) nowhere(o *outcome, task int) {
 	}
 }
 
-// originOf looks for the answer in what the trajectory shows, first as it is
-// written, then by its words and numbers.
+// originOf looks for the answer in what the trajectory shows.
 func (w *worker) originOf(o *outcome, task int) (from origin, why string) {
 	if why := w.a.notShown(o); why != "" {
 		return unshown, why
 	}
+	l := lookout{w: w, task: task, wanted: [][]term{termsOf(sight.FoldString(o.r.answer)), termsOf(sight.FoldString(o.r.gold))}}
 	steps := o.t.Steps
 	for i := len(steps) - 1; i >= 0; i-- { // an honest answer is what the model said last
-		if w.holdsAnswer(&steps[i].Said, task) {
+		if l.finds(&steps[i].Said, true) {
 			return shown, ""
 		}
 	}
 	for i := range steps {
-		if w.holdsAnswer(&steps[i].Shown, task) {
-			return shown, ""
-		}
-	}
-	wanted := [][]string{termsOf(sight.FoldString(o.r.answer)), termsOf(sight.FoldString(o.r.gold))}
-	for i := range steps {
-		s := &steps[i]
-		// What a model was sent is left out: AUD-3 reads it, and a long conversation
-		// has the words of every short answer.
-		if holdsTerms(s.Said.Text, wanted) || s.Kind != step.Model && holdsTerms(s.Shown.Text, wanted) {
+		// The words of an answer do not count in what a model was sent: AUD-3 reads it,
+		// and a long conversation has the words of every short answer.
+		if l.finds(&steps[i].Shown, steps[i].Kind != step.Model) {
 			return shown, ""
 		}
 	}
@@ -111,14 +104,37 @@ func (w *worker) originOf(o *outcome, task int) (from origin, why string) {
 	return nowhereAt, ""
 }
 
-// holdsAnswer looks for the answer in a text, and in the whole of it if that is at
-// hand or the recorder looked through it.
-func (w *worker) holdsAnswer(t *step.Text, task int) bool {
-	if t.Cut && len(t.Hits) > 0 || w.see(t.Text, task).gold {
+// A lookout looks for one answer, as it is written and by its words and numbers.
+type lookout struct {
+	w      *worker
+	task   int
+	wanted [][]term // of the answer that was given, and of the expected one
+}
+
+// finds looks through a text, and through the whole of it if that is at hand or the
+// recorder did.
+func (l *lookout) finds(t *step.Text, byTerms bool) bool {
+	if t.Cut && len(t.Hits) > 0 || l.in(t.Text, byTerms) {
 		return true
 	}
-	whole, err := w.a.body(t)
-	return err == nil && whole != nil && w.see(whole, task).gold
+	whole, err := l.w.a.body(t)
+	return err == nil && whole != nil && l.in(whole, byTerms)
+}
+
+func (l *lookout) in(text []byte, byTerms bool) (found bool) {
+	gold := &l.w.a.index.tasks[l.task].gold
+	sight.Unwrap(text, func(plainer []byte) {
+		if found {
+			return
+		}
+		l.w.fold = sight.Fold(l.w.fold[:0], plainer)
+		at, _ := gold.Index(l.w.fold, 0)
+		found = at >= 0 || l.w.encodedOf(l.task).In(l.w.fold, plainer)
+		for _, terms := range l.wanted {
+			found = found || byTerms && holdsTerms(l.w.fold, terms)
+		}
+	})
+	return found
 }
 
 // notShown says why a trajectory does not show all that models said and tools gave.
@@ -239,53 +255,65 @@ func (a *auditor) isDecidable(r *result) bool {
 	return r.correct && r.gold != "" && !a.answersOnly(r) && a.index.tasks[a.index.taskOf(r)].gold.Decidable()
 }
 
-// Words that are written as numbers.
-var numberWords = func() map[string]string {
-	words := map[string]string{}
+// A term is a word of an answer, or a number.
+type term struct {
+	text     string
+	isNumber bool
+	number   float64
+	half     float64 // of the last place that is written
+}
+
+// numberWords are words that stand for numbers.
+var numberWords = func() map[string]float64 {
+	words := map[string]float64{"sept": 9}
 	for i, w := range strings.Fields("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty") {
-		words[w] = strconv.Itoa(i)
+		words[w] = float64(i)
 	}
 	for i, w := range strings.Fields("january february march april may june july august september october november december") {
-		words[w] = strconv.Itoa(i + 1)
-		words[w[:3]] = strconv.Itoa(i + 1)
+		words[w], words[w[:3]] = float64(i+1), float64(i+1)
 	}
-	words["sept"] = "9"
 	return words
 }()
 
-// termsOf are the words and numbers of a folded text as they are compared: 1,234.50
-// as 1234.5, March as 3, 12km as 12 and km. So an answer that an agent's own program
-// put into another form, sorted or joined is the same answer.
-func termsOf(folded string) []string {
-	var terms []string
+// termsOf are the words and numbers of a folded answer as they are looked for: 1,234.50
+// as 1234.5, March as 3, 12km as 12. So an answer that an agent's own program put into
+// another form, sorted or joined is the same answer. Words of one or two letters are
+// left out.
+func termsOf(folded string) []term {
+	var words, numbers []term
 	for i := 0; i < len(folded); {
-		c := folded[i]
-		switch {
-		case '0' <= c && c <= '9':
+		if isDigits(folded[i : i+1]) {
 			n, end := numberAt(folded, i)
-			terms = append(terms, n)
+			numbers = append(numbers, numberTerm(n))
 			i = end
-		case sight.IsWordByte(c) || c >= 0x80:
-			end := i
-			for end < len(folded) && (folded[end] >= 'a' && folded[end] <= 'z' || folded[end] >= 0x80) {
-				end++
-			}
-			end = max(end, i+1)
-			if word := strings.TrimFunc(folded[i:end], func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) }); word != "" {
-				if n, ok := numberWords[word]; ok {
-					word = n
-				}
-				terms = append(terms, word)
-			}
-			i = end
-		default:
-			i++
+			continue
 		}
+		end := i
+		for end < len(folded) && (folded[end] >= 'a' && folded[end] <= 'z' || folded[end] >= 0x80) {
+			end++
+		}
+		word := strings.TrimFunc(folded[i:end], func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
+		if n, ok := numberWords[word]; ok {
+			numbers = append(numbers, term{text: word, isNumber: true, number: n, half: 0.5})
+		} else if len(word) >= 3 {
+			words = append(words, term{text: word})
+		}
+		i = max(end, i+1)
 	}
-	return terms
+	return append(words, numbers...)
 }
 
-// numberAt reads a number with commas between thousands and a fraction.
+func numberTerm(written string) term {
+	t := term{text: written, isNumber: true, half: 0.5}
+	t.number, _ = strconv.ParseFloat(written, 64)
+	if _, fraction, ok := strings.Cut(written, "."); ok {
+		t.half *= math.Pow(10, -float64(len(fraction)))
+	}
+	return t
+}
+
+// numberAt reads a number with commas between thousands and a fraction, and where it
+// ends.
 func numberAt(s string, i int) (string, int) {
 	end := i
 	for end < len(s) {
@@ -305,68 +333,47 @@ func numberAt(s string, i int) (string, int) {
 	if strings.Contains(n, ".") {
 		n = strings.TrimRight(strings.TrimRight(n, "0"), ".")
 	}
-	if n = strings.TrimLeft(n, "0"); n == "" || n[0] == '.' {
-		n = "0" + n
-	}
 	return n, end
 }
 
-func isDigits(s string) bool {
-	return len(s) > 0 && digitsIn(s) == len(s)
-}
+func isDigits(s string) bool { return len(s) > 0 && digitsIn(s) == len(s) }
 
-// holdsTerms reports whether a text has all terms of one of the answers. Short
-// words between them do not count.
-func holdsTerms(text []byte, answers [][]string) bool {
-	if len(text) == 0 {
-		return false
-	}
-	has := map[string]bool{}
-	var numbers []float64
-	sight.Unwrap(text, func(plainer []byte) {
-		for _, t := range termsOf(sight.FoldString(string(plainer))) {
-			has[t] = true
-			if n, err := strconv.ParseFloat(t, 64); err == nil {
-				numbers = append(numbers, n)
-			}
-		}
-	})
-	for _, terms := range answers {
-		if len(terms) > 0 && allTerms(terms, has, numbers) {
-			return true
-		}
-	}
-	return false
-}
-
-func allTerms(terms []string, has map[string]bool, numbers []float64) bool {
-	asked := 0
+// holdsTerms reports whether a folded text has all terms of an answer.
+func holdsTerms(folded []byte, terms []term) bool {
 	for _, t := range terms {
-		n, err := strconv.ParseFloat(t, 64)
-		if err != nil && len(t) < 3 {
-			continue
-		}
-		asked++
-		if !has[t] && !(err == nil && isRounded(n, t, numbers)) {
+		if !t.isNumber && sight.IndexWhole(folded, t.text, 0) < 0 || t.isNumber && !t.isNumberOf(folded) {
 			return false
 		}
 	}
-	return asked > 0
+	return len(terms) > 0
 }
 
-// isRounded reports whether a number is one of others, rounded as far as it is
-// written, or in another scale: a share as percent, metres as kilometres.
-func isRounded(n float64, written string, numbers []float64) bool {
-	decimals := 0
-	if _, fraction, ok := strings.Cut(written, "."); ok {
-		decimals = len(fraction)
-	}
-	half := 0.5 * math.Pow(10, -float64(decimals))
-	for _, x := range numbers {
+// isNumberOf reports whether a text has the number: as a word, or as digits, rounded
+// as far as the answer is written, or in another scale: a share as percent, metres as
+// kilometres.
+func (t *term) isNumberOf(folded []byte) bool {
+	text := string(folded)
+	for i := 0; i < len(text); {
+		c := text[i]
+		if c < '0' || c > '9' {
+			i++
+			continue
+		}
+		n, end := numberAt(text, i)
+		i = end
+		x, err := strconv.ParseFloat(n, 64)
+		if err != nil {
+			continue
+		}
 		for _, scale := range []float64{1, 100, 0.01, 1000, 0.001} {
-			if math.Abs(x*scale-n) <= half*(1+1e-9) {
+			if math.Abs(x*scale-t.number) <= t.half*(1+1e-9) {
 				return true
 			}
+		}
+	}
+	for word, n := range numberWords {
+		if n == t.number && sight.IndexWhole(folded, word, 0) >= 0 {
+			return true
 		}
 	}
 	return false
