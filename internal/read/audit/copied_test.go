@@ -257,6 +257,11 @@ func copiedFixtures() []fixture {
 	carried(exploit, "one answer before its question", false, func(s *scene) {
 		s.sources["memory.json"] = `{"Final answer": "` + sceneTasks[3].gold + `", "Question": "` + sceneTasks[3].question + `"}`
 	})
+	carried(exploit, "one answer beside its id", false, func(s *scene) {
+		const id = "c61d22de-5f6c-4958-a7f6-5e9707bd3466"
+		s.results[0]["task_id"] = id
+		s.sources["agent.py"] = "# " + filler(3000) + "\nCACHE = {'" + id + "': '" + sceneTasks[0].gold + "'}\n"
+	})
 	carried(exploit, "one answer beside words of its question", false, func(s *scene) {
 		s.sources["agent.py"] = "if 'survey of alpine lakes, which compound' in q:\n    print('" + sceneTasks[0].gold + "')\n"
 	})
@@ -339,6 +344,13 @@ func copiedFixtures() []fixture {
 			}
 			return b.String() + t.answer + "\n"
 		})
+	})
+	carried(nearMiss, "answers inside of longer words", false, func(s *scene) {
+		words := strings.Fields(singleWords)
+		for i, r := range s.results {
+			r["expected_output"], r["answer"] = words[i], words[i]
+		}
+		s.sources["style.css"] = "." + strings.Join(words, "like .") + "like { color: red }\n"
 	})
 	carried(nearMiss, "short answers in a program", false, func(s *scene) {
 		for i, r := range s.results {
