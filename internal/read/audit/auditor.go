@@ -30,6 +30,7 @@ type auditor struct {
 	noModelCalls []string
 	oracle       oracle
 	demands      []BodyDemand
+	lacks        lacks
 
 	unread []string // sources that are programs in other languages
 
@@ -41,15 +42,33 @@ type auditor struct {
 type findings struct {
 	fails, notes []string
 	auditable    int // what it could look at
-	dark         int // what it could not, because it was not recorded
-	gap          string
+	// Of the checks that look for answers: tasks whose answer can be told from
+	// chance, and tasks whose answer cannot.
+	decided, undecidable int
+
+	gap   string   // an input that was not given
+	lacks []string // evidence that was not recorded
+	blind bool     // without which the check cannot pass
+	// excused says why the data set makes the check impossible. Then nothing is missing.
+	excused string
+}
+
+// decides counts a task of a check that looks for its answer.
+func (f *findings) decides(own *taskInfo) {
+	if !own.decidable() {
+		f.undecidable++
+		return
+	}
+	f.decided++
+	f.auditable++
 }
 
 func (f *findings) add(g *findings) {
 	f.fails = appendSome(f.fails, g.fails)
 	f.notes = appendSome(f.notes, g.notes)
 	f.auditable += g.auditable
-	f.dark += g.dark
+	f.decided += g.decided
+	f.undecidable += g.undecidable
 }
 
 // appendSome keeps a bounded number of findings. They come in the order of the
@@ -76,6 +95,9 @@ type outcome struct {
 	oracle  oracleSeen
 	nowhere nowhereSeen
 	demands []BodyDemand
+	lacks   lacks
+	models  bool // model calls are recorded
+	idle    bool // none are, and the answer is correct
 	err     error
 }
 
@@ -227,6 +249,7 @@ func (a *auditor) take(o *outcome) error {
 				WithHint("one answer of a task is submitted: one of its lines has submitted true")
 		}
 		o.of.trajectory = o.line
+		o.of.trajectoryTurns, o.of.trajectoryTokens = o.t.Turns != nil, o.t.Out != nil
 	}
 	a.trajectories++
 	for i := range o.found {
@@ -236,6 +259,7 @@ func (a *auditor) take(o *outcome) error {
 	a.oracle.take(&o.oracle, o.of.id)
 	a.nowhere.take(o.of.id, o.nowhere)
 	a.demands = append(a.demands, o.demands...)
+	a.lacks.add(&o.lacks)
 	return nil
 }
 
@@ -290,11 +314,13 @@ func (w *worker) check(l numbered) outcome {
 		return o
 	}
 	o.r = o.of.execution(t)
-	task := w.a.index.taskOf(o.r)
-	w.work(&o)
-	if o.err = w.leakage(&o, task); o.err != nil {
+	if o.err = w.resolve(t); o.err != nil {
 		return o
 	}
+	task := w.a.index.taskOf(o.r)
+	w.missing(&o)
+	w.work(&o)
+	w.leakage(&o, task)
 	w.oracle(&o, task)
 	w.calls(&o)
 	w.injection(&o, task)

@@ -15,43 +15,52 @@ import (
 )
 
 // maxBody bounds a body, which is read whole: an answer may be anywhere in it.
+// All bodies of one trajectory together have the same bound; what is beyond it is
+// not read, and a gap.
 const maxBody = 256 << 20
 
-// body reads the whole text of a step if there is one, adds what it holds, and
-// holds the recorder's claims against it.
-func (l *leak) body(i int, s *step.Text, f *fetched) (bool, error) {
-	data, err := l.w.a.body(s)
-	if data == nil || err != nil {
-		return false, err
+// resolve puts the whole texts into the steps of a trajectory, where they have
+// only a part or a digest and there is a body.
+func (w *worker) resolve(t *step.Trajectory) error {
+	if w.a.in.Bodies == nil {
+		return nil
 	}
-	b := l.w.see(data, l.task)
-	f.own |= b.own
-	f.gold = f.gold || b.gold
-	f.record = f.record || b.record
-	f.known |= b.known
-	f.answers = max(f.answers, b.answers)
-	f.tooMany = f.tooMany || b.tooMany
-	for _, o := range b.others {
-		f.addOther(o)
+	left := int64(maxBody)
+	for i := range t.Steps {
+		for _, x := range []*step.Text{&t.Steps[i].Shown, &t.Steps[i].Said} {
+			if x.Whole() || x.SHA256 == "" || x.Salted {
+				continue
+			}
+			data, err := w.a.body(x.SHA256, left)
+			if err != nil {
+				return err
+			}
+			if data != nil {
+				left -= int64(len(data))
+				x.Text, x.Body = data, true
+			}
+		}
 	}
+	return nil
+}
+
+// heldAgainst holds the recorder's claims about a text against its body.
+func (l *leak) heldAgainst(i int, s *step.Text, gold bool) {
 	for _, at := range s.Hits {
-		if !l.own.gold.IsAt(data, at) {
+		if !l.own.gold.IsAt(s.Text, at) {
 			l.lies = append(l.lies, fmt.Sprintf("task %s: step %d: gold_hits names byte %d of the body %s, which does not hold the answer", l.own.id, i, at, s.SHA256))
 		}
 	}
-	if s.Scanned && len(s.Hits) == 0 && b.gold && !l.own.gold.Weak {
+	if s.Scanned && len(s.Hits) == 0 && gold && l.own.decidable() {
 		l.lies = append(l.lies, fmt.Sprintf("task %s: step %d: gold_hits says that the body %s does not hold the answer, and it does", l.own.id, i, s.SHA256))
 	}
-	return true, nil
 }
 
-// body reads the whole text of a step; nil if it is not at hand. Bytes that do not
-// have the digest are not what was recorded, whatever they are.
-func (a *auditor) body(s *step.Text) ([]byte, error) {
-	if a.in.Bodies == nil || s.SHA256 == "" || s.Salted {
-		return nil, nil
-	}
-	name := hexOf(s.SHA256)
+// body reads a whole text by its digest; nil if it is not at hand, or larger than
+// what may still be read. Bytes that do not have the digest are not what was
+// recorded, whatever they are.
+func (a *auditor) body(sum string, most int64) ([]byte, error) {
+	name := hexOf(sum)
 	if raw, err := hex.DecodeString(name); err != nil || len(raw) != sha256.Size {
 		return nil, nil
 	}
@@ -63,12 +72,15 @@ func (a *auditor) body(s *step.Text) ([]byte, error) {
 		return nil, refusal.Newf(refusal.Unreadable, "body %s: %w", name, err)
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxBody+1))
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
 		return nil, refusal.Newf(refusal.Unreadable, "body %s: %w", name, err)
 	}
-	if len(data) > maxBody {
+	if int64(len(data)) > maxBody {
 		return nil, refusal.Newf(refusal.TooLarge, "body %s: more than %d bytes", name, maxBody)
+	}
+	if int64(len(data)) > most {
+		return nil, nil
 	}
 	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != name {
 		return nil, refusal.Newf(refusal.DigestMismatch, "body %s: its SHA-256 is %x", name, sum).WithHint("this is not the text that was recorded; get the body from the recorder of the trajectory")
@@ -86,23 +98,34 @@ func hexOf(sum string) string {
 	return sum
 }
 
+// beyond is the first place of the answer, as the recorder says, that is not in
+// what is recorded; -1 if there is none.
+func (l *leak) beyond(s *step.Text) int64 {
+	if s.Whole() {
+		return -1
+	}
+	for _, at := range s.Hits {
+		if !l.own.gold.IsAt(s.Text, at) {
+			return at
+		}
+	}
+	return -1
+}
+
 // demand lists the bodies that would settle what is only claimed.
-func (l *leak) demand(i int, s *step.Text, f *fetched, whole bool) {
-	if whole || s.SHA256 == "" || s.Salted {
+func (l *leak) demand(i int, s *step.Text, f *fetched) {
+	if s.Whole() || s.SHA256 == "" || s.Salted {
 		return
 	}
 	reason := ""
-	for _, at := range s.Hits {
-		if !l.own.gold.IsAt(s.Text, at) {
-			reason = fmt.Sprintf("gold_hits names byte %d, which is not recorded", at)
-			break
-		}
+	if at := l.beyond(s); at >= 0 {
+		reason = fmt.Sprintf("gold_hits names byte %d, which is not recorded", at)
 	}
-	if reason == "" && s.Cut && !s.Scanned && !f.gold && l.w.a.index.holdsQuestion(l.task, f.own&^l.echo) {
-		reason = "the recorded beginning holds the question, and nobody looked for the answer in the rest"
+	if reason == "" && !s.Seen() && !f.gold && l.w.a.index.holdsQuestion(l.task, f.own&^l.echo) {
+		reason = "the recorded beginning holds the question, and the recorder did not look for the answer in the rest"
 	}
-	if reason == "" && s.Cut && !s.Scanned && f.known != 0 {
-		reason = "the recorded beginning names a known answer database, and nobody looked for the answer in the rest"
+	if reason == "" && !s.Seen() && f.known != 0 {
+		reason = "the recorded beginning names a known answer database, and the recorder did not look for the answer in the rest"
 	}
 	if reason != "" {
 		l.o.demands = append(l.o.demands, BodyDemand{TaskID: l.own.id, Step: i, SHA256: hexOf(s.SHA256), Reason: reason})

@@ -269,7 +269,7 @@ func copiedFixtures() []fixture {
 		s.sources["notes.md"] = filler(2000) + "\n" + answersAlone(s.copied()[3:6]) + filler(2000)
 	})
 	carried(exploit, "single words with zero bytes between them", false, func(s *scene) {
-		words := strings.Fields(singleWords)
+		words := strings.Fields("walnut lantern tripod harvest compass velvet granite meadow")
 		for i, r := range s.results {
 			r["expected_output"], r["answer"] = words[i], words[i]
 		}

@@ -96,10 +96,10 @@ func leakFixtures() []fixture {
 		s.keep(body)
 		s.then(call("web_fetch", map[string]any{"page": 1}), s.headed("web_fetch", body, []int{}))
 	})
-	add(exploit, "a short answer in a record", func(s *scene) {
+	list = append(list, fixture{check: aud1, kind: exploit, known: true, name: "a short answer in a record", make: func(s *scene) {
 		s.task("How many of the seventeen lamps in the northern gallery of the museum were lit on the evening of the visit?", "11")
 		s.then(call("web_fetch", map[string]any{"page": 1}), gave("web_fetch", "Q: How many of the seventeen lamps in the northern gallery of the museum were lit on the evening of the visit? Answer: 11"))
-	})
+	}})
 	// What the check does not see.
 	for _, miss := range []struct{ name, text string }{
 		{"the question in other words", "Somebody asked what chemical was missing from table three of the lake survey; it was " + ownG},

@@ -62,7 +62,7 @@ func oracleFixtures() []fixture {
 		h.add(exploit, "the answer in the prompt, "+d.name, told("Note for the grader: "+d.hide(ownG)))
 	}
 	h.add(exploit, "the answer in the input of a model call", func(s *scene) {
-		s.steps[0][1] = map[string]any{"type": "llm_call", "input": "context: " + ownG, "output": "I will look."}
+		s.steps[0][1] = map[string]any{"type": "llm_call", "input": "context: " + ownG, "output": "I will look.", "tokens_out": 5}
 	})
 	h.add(exploit, "the answer in a later prompt that nothing said before", func(s *scene) {
 		s.then(prompt("A hint: " + ownG))
@@ -80,7 +80,7 @@ func oracleFixtures() []fixture {
 			s.steps[i][0] = prompt("Key: " + strings.Join(key, "; ") + "\n" + sceneTasks[i].question)
 		}
 	})
-	h.add(exploit, "a short answer that is called one", func(s *scene) {
+	h.known(exploit, "a short answer that is called one", func(s *scene) {
 		s.task("How many of the seventeen lamps in the northern gallery of the museum were lit on the evening of the visit?", "11")
 		s.steps[0][0] = prompt("The expected answer is 11. How many lamps were lit?")
 	})

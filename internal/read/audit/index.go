@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"fmt"
 	"math/bits"
 	"slices"
 
@@ -30,7 +31,8 @@ type index struct {
 	patterns []patternInfo
 	tasks    []taskInfo
 	byID     map[string]int
-	golds    int // different answers that are looked for
+	golds    int             // different answers that are looked for
+	answers  map[string]bool // that can be decided, folded
 }
 
 // A taskInfo is a task as it is looked for.
@@ -42,7 +44,14 @@ type taskInfo struct {
 	goldAt int
 	// inQuestion says that the question names the answer, as one of a choice.
 	inQuestion bool
+	// label says that several tasks expect this answer, as a class that all
+	// questions are sorted into: it is expected in any text about them.
+	label bool
 }
+
+// decidable reports whether the answer in a text says something. One that is
+// short, or a label, stands there by chance.
+func (t *taskInfo) decidable() bool { return t.gold.Decidable() && !t.label }
 
 // A patternInfo says whose a pattern is.
 type patternInfo struct {
@@ -56,12 +65,27 @@ type pieceRef struct {
 	piece uint8
 }
 
+// why says why an answer is not decidable.
+func (t *taskInfo) why() string {
+	if t.label {
+		return fmt.Sprintf("%d tasks or more expect", labelTasks)
+	}
+	return fmt.Sprintf("has under %d bits of surprise", sight.MinBits)
+}
+
+// An answer that labelTasks tasks expect is a label, unless it has more than
+// labelBits of surprise: labels are short.
+const (
+	labelTasks = 3
+	labelBits  = 64
+)
+
 // sharedBy is how many tasks may have a piece of their questions in common before
 // it is a form that says nothing about a task.
 const sharedBy = 2
 
 func newIndex(c *corpus) *index {
-	x := &index{byID: map[string]int{}}
+	x := &index{byID: map[string]int{}, answers: map[string]bool{}}
 	at := map[string]int{}
 	var texts []string
 	pattern := func(text string) *patternInfo {
@@ -98,9 +122,13 @@ func newIndex(c *corpus) *index {
 			info.golds = append(info.golds, int32(n))
 			t.goldAt = at[t.gold.Folded]
 		}
+		if t.gold.Decidable() {
+			x.answers[t.gold.Folded] = true
+		}
 		x.tasks = append(x.tasks, t)
 	}
 	x.dropShared()
+	x.markLabels()
 	x.matcher = sight.NewMatcher(texts)
 	return x
 }
@@ -120,6 +148,22 @@ func (x *index) dropShared() {
 	for task, n := range shared {
 		q := &x.tasks[task].q
 		q.pieces = q.pieces[:len(q.pieces)-n] // only how many there are is used from here on
+	}
+}
+
+// markLabels finds the labels. They are not counted as answers of other tasks.
+func (x *index) markLabels() {
+	for i := range x.patterns {
+		p := &x.patterns[i]
+		if len(p.golds) < labelTasks || x.tasks[p.golds[0]].gold.Bits > labelBits {
+			continue
+		}
+		for _, t := range p.golds {
+			x.tasks[t].label = true
+		}
+		delete(x.answers, x.tasks[p.golds[0]].gold.Folded)
+		p.golds = nil
+		x.golds--
 	}
 }
 

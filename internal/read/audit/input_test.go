@@ -181,14 +181,14 @@ func TestSkipsAndGaps(t *testing.T) {
 	t.Run("results alone", func(t *testing.T) {
 		in := newScene().input(t)
 		r := run(t, Input{Results: in.Results})
-		if got := fmt.Sprint(r.Attestation.Skipped); got != "[answer-leakage oracle-leakage grader-isolation voting-disclosure split-integrity answer-key-reads dynamic-eval answers-carried answers-from-nowhere]" || r.Attestation.Complete || len(r.Attestation.HarnessGaps) != 9 {
+		if got := fmt.Sprint(r.Attestation.Skipped); got != "[answer-leakage oracle-leakage grader-isolation voting-disclosure split-integrity answer-key-reads dynamic-eval answers-carried answers-from-nowhere]" || r.Attestation.Complete || len(r.Attestation.HarnessGaps) != 11 {
 			t.Errorf("%+v", r.Attestation)
 		}
 	})
 	t.Run("a result without trajectory", func(t *testing.T) {
 		s := newScene()
 		s.steps[3] = nil
-		if r := run(t, s.input(t)); r.Attestation.Complete || !strings.Contains(gaps(r), "answer-leakage: 1 of 8 results have no trajectory") {
+		if r := run(t, s.input(t)); r.Attestation.Complete || !strings.Contains(gaps(r), "answer-leakage: results without a trajectory: 1, the first is task fx-3") {
 			t.Errorf("%+v", r.Attestation)
 		}
 	})
@@ -215,8 +215,8 @@ func TestSkipsAndGaps(t *testing.T) {
 	})
 	t.Run("heads without gold_hits", func(t *testing.T) {
 		s := newScene()
-		s.then(call("web_fetch", nil), s.headed("web_fetch", filler(9000), nil))
-		if r := run(t, s.input(t)); !strings.Contains(gaps(r), "answer-leakage: 1 tool results are recorded only in part") {
+		s.then(call("web_fetch", 1), s.headed("web_fetch", filler(9000), nil))
+		if r := run(t, s.input(t)); !strings.Contains(gaps(r), "answer-leakage: tool results recorded only in part, without gold_hits or a body: 1, the first is step 5 of task fx-0") {
 			t.Errorf("%+v", r.Attestation)
 		}
 	})

@@ -68,7 +68,7 @@ func (w *worker) see(text []byte, task int) fetched {
 		for _, o := range s.others {
 			f.addOther(o)
 		}
-		n, many := x.listOf(s, len(s.gold) > 0)
+		n, many := x.listOf(s, len(s.gold) > 0 && own.decidable())
 		f.answers = max(f.answers, n)
 		f.tooMany = f.tooMany || many
 	})
@@ -161,13 +161,13 @@ func (x *index) dense(hits []goldHit) int {
 }
 
 // leakage is AUD-1: did the agent fetch the answers of the benchmark?
-func (w *worker) leakage(o *outcome, task int) error {
+func (w *worker) leakage(o *outcome, task int) {
 	f := &o.found[aud1]
 	own := &w.a.index.tasks[task]
-	if !o.r.correct || o.r.gold == "" || !o.t.HasSteps {
-		return nil
+	if !o.r.correct || len(o.t.Steps) == 0 {
+		return
 	}
-	f.auditable++
+	f.decides(own)
 	l := leak{w: w, o: o, task: task, own: own}
 	for i := range o.t.Steps {
 		s := &o.t.Steps[i]
@@ -175,9 +175,7 @@ func (w *worker) leakage(o *outcome, task int) error {
 		case step.Call:
 			l.called(i, s)
 		case step.Result:
-			if err := l.gave(i, s); err != nil {
-				return err
-			}
+			l.gave(i, s)
 		}
 	}
 	l.seams()
@@ -187,8 +185,6 @@ func (w *worker) leakage(o *outcome, task int) error {
 		f.notes = append(f.notes, l.notes[0])
 	}
 	f.fails = append(f.fails, l.lies...)
-	f.dark += l.dark
-	return nil
 }
 
 // A leak is AUD-1 on one task while it runs.
@@ -204,7 +200,6 @@ type leak struct {
 	seamN int
 
 	fails, notes, lies []string
-	dark               int
 }
 
 // called reads what a tool was called with.
@@ -236,8 +231,8 @@ func surely(known uint64) string {
 	return ""
 }
 
-// gave reads what a tool gave, in the trajectory and in the body if there is one.
-func (l *leak) gave(i int, s *step.View) error {
+// gave reads what a tool gave.
+func (l *leak) gave(i int, s *step.View) {
 	f := l.w.see(s.Shown.Text, l.task)
 	l.addSeam(s.Shown.Text)
 	if len(s.URL) > 0 {
@@ -245,17 +240,15 @@ func (l *leak) gave(i int, s *step.View) error {
 			l.fails = append(l.fails, fmt.Sprintf("task %s: step %d: gold answer %s: fetched %s output is of a known answer database (%s)", l.own.id, i, quoted(l.own.gold.Folded), toolName(s), quoted(surely(u.known))))
 		}
 	}
-	whole, err := l.body(i, &s.Shown, &f)
-	if err != nil {
-		return err
+	if s.Shown.Body {
+		l.heldAgainst(i, &s.Shown, f.gold)
 	}
-	if s.Shown.Cut && !whole && !s.Shown.Scanned {
-		l.dark++
+	claimed := len(s.Shown.Hits) > 0 && !s.Shown.Body
+	if l.own.decidable() && l.beyond(&s.Shown) >= 0 {
+		l.o.lacks.is(lackBody, fmt.Sprintf("step %d of task %s", i, l.own.id))
 	}
-	claimed := s.Shown.Scanned && len(s.Shown.Hits) > 0 && !whole
 	l.judge(fmt.Sprintf("step %d: ", i), toolName(s), &f, claimed)
-	l.demand(i, &s.Shown, &f, whole)
-	return nil
+	l.demand(i, &s.Shown, &f)
 }
 
 func toolName(s *step.View) string {
@@ -268,7 +261,7 @@ func toolName(s *step.View) string {
 // judge decides what a text that holds these things is.
 func (l *leak) judge(where, tool string, f *fetched, claimed bool) {
 	x := l.w.a.index
-	gold := f.gold || claimed && !l.own.gold.Weak
+	gold := (f.gold || claimed) && l.own.decidable()
 	sign := ""
 	others := 0
 	for _, o := range f.others {
@@ -298,6 +291,8 @@ func (l *leak) judge(where, tool string, f *fetched, claimed bool) {
 		l.notes = append(l.notes, what+" (information: the recorder says so, beyond what is recorded)")
 	case gold:
 		l.notes = append(l.notes, what+" (information: ordinary retrieval)")
+	case f.gold:
+		l.notes = append(l.notes, what+" calls "+quoted(l.own.gold.Folded)+" the answer (information: an answer that "+l.own.why()+" is not decidable)")
 	case x.holdsQuestion(l.task, f.own) && !echoed:
 		l.notes = append(l.notes, what+" holds the question and not the answer (information)")
 	}
@@ -309,6 +304,11 @@ const seamBytes = 512
 
 func (l *leak) addSeam(text []byte) {
 	l.seamN++
+	if before := len(l.seam); len(text) > 0 {
+		if l.seam = messageEdges(l.seam, text); len(l.seam) > before {
+			l.seamN, l.seam = l.seamN+1, append(l.seam, 0)
+		}
+	}
 	if len(text) <= 2*seamBytes {
 		l.seam = append(append(l.seam, text...), 0)
 		return
@@ -325,7 +325,7 @@ func (l *leak) seams() {
 	}
 	for _, between := range []string{"", " "} {
 		f := l.w.see(bytes.ReplaceAll(l.seam, []byte{0}, []byte(between)), l.task)
-		if l.own.gold.Weak {
+		if !l.own.decidable() {
 			f.gold = false // digits that meet by chance
 		}
 		l.judge("several steps together: ", "tool", &f, false)

@@ -185,6 +185,9 @@ func (a *auditor) splitIntegrity() {
 // cacheEvents is the part of AUD-4 about the judge's cache.
 func (a *auditor) cacheEvents() {
 	f := &a.found[aud4]
+	if a.meta.cacheEvents == nil && a.in.Vouched == nil {
+		f.lacks = append(f.lacks, "the metadata does not state judge_cache_integrity_events")
+	}
 	if n := a.meta.cacheEvents; n != nil && *n > 0 {
 		f.fails = append(f.fails, fmt.Sprintf("judge_cache_integrity_events=%s: entries of the judge cache did not verify", showNumber(*n)))
 	}

@@ -111,14 +111,10 @@ type lookout struct {
 	wanted [][]term // of the answer that was given, and of the expected one
 }
 
-// finds looks through a text, and through the whole of it if that is at hand or the
-// recorder did.
+// finds looks through a text. Of one that is recorded only in part the recorder says
+// whether the rest holds the answer.
 func (l *lookout) finds(t *step.Text, byTerms bool) bool {
-	if t.Cut && len(t.Hits) > 0 || l.in(t.Text, byTerms) {
-		return true
-	}
-	whole, err := l.w.a.body(t)
-	return err == nil && whole != nil && l.in(whole, byTerms)
+	return !t.Whole() && len(t.Hits) > 0 || l.in(t.Text, byTerms)
 }
 
 func (l *lookout) in(text []byte, byTerms bool) (found bool) {
@@ -169,9 +165,9 @@ func unfinished(steps []step.View) string {
 	for i := range steps {
 		s := &steps[i]
 		switch {
-		case s.Kind == step.Model && s.Said.Cut && !s.Said.Scanned:
+		case s.Kind == step.Model && s.Said.Has() && !s.Said.Seen():
 			return "what a model said is recorded only in part"
-		case s.Kind == step.Result && s.Shown.Cut && !s.Shown.Scanned:
+		case s.Kind == step.Result && !s.Shown.Seen():
 			return "what a tool gave is recorded only in part"
 		case s.Kind == step.Model:
 			last = s
@@ -214,7 +210,7 @@ func (a *auditor) finishNowhere() {
 		}
 	}
 	told := never + len(n.shown)
-	f.auditable += told
+	f.auditable, f.decided, f.undecidable = told, told, a.undecidable()
 	if isShare(never, told) {
 		f.fails = append(f.fails, evidence...)
 	} else {
@@ -235,8 +231,8 @@ func (a *auditor) finishNowhere() {
 		f.notes = append(f.notes, untold)
 	case a.results.golds == 0 || !a.results.graded:
 		a.without(aud12, "the results do not say which answers are correct, or what was expected")
-	case told == 0:
-		f.notes = append(f.notes, "no correct answer is long enough to say where it comes from")
+	case told == 0 && f.undecidable == 0:
+		f.auditable++ // nothing is marked correct
 	}
 }
 
@@ -247,6 +243,16 @@ func (a *auditor) withoutTrajectory() {
 			a.nowhere.take(r.id, nowhereSeen{unshown, "there is no trajectory"})
 		}
 	}
+}
+
+// undecidable counts the correct answers that are too short.
+func (a *auditor) undecidable() (n int) {
+	for _, r := range a.results.list {
+		if r.correct && r.gold != "" && !a.answersOnly(r) && !a.isDecidable(r) {
+			n++
+		}
+	}
+	return n
 }
 
 // isDecidable reports whether it can be told where the answer of a task comes

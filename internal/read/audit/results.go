@@ -32,6 +32,7 @@ type result struct {
 	answer   string
 	correct  bool
 	graded   bool // the record says whether the answer is correct
+	stated   stated
 	// worked are the numbers that AUD-2 reads, nil where the record has none.
 	turns, tokensIn, tokensOut *float64
 
@@ -39,7 +40,22 @@ type result struct {
 	// none, and executions the lines of all, by their number.
 	trajectory int
 	executions map[int64]int
+	// trajectoryTurns and trajectoryTokens say that it states these numbers.
+	trajectoryTurns, trajectoryTokens bool
 }
+
+// stated are members that a record has, even if they are null: a test split has no
+// expected answers and says so, which is not the same as leaving them out.
+type stated uint8
+
+const (
+	statesExpected stated = 1 << iota
+	statesCorrect
+	statesAnswer
+	statesLongAnswer // of which only the beginning is kept
+)
+
+func (r *result) states(m stated) bool { return r.stated&m != 0 }
 
 type taskKey struct{ id, model string }
 
@@ -172,10 +188,15 @@ func (r *result) take(name string, v jsontext.Value) error {
 		return clipInto(&r.question, v, maxKeptQuestion)
 	case "expected_output":
 		r.hasGold = v.Kind() != 'n'
+		r.stated |= statesExpected
 		return clipInto(&r.gold, v, maxKeptGold)
 	case "answer", "model_answer":
+		if r.stated |= statesAnswer; len(v) > maxKeptAnswer {
+			r.stated |= statesLongAnswer
+		}
 		return clipInto(&r.answer, v, maxKeptAnswer)
 	case "correct":
+		r.stated |= statesCorrect
 		r.correct, r.graded = string(v) == "true", v.Kind() != 'n'
 		if v.Kind() != 't' && v.Kind() != 'f' && v.Kind() != 'n' {
 			return fmt.Errorf("correct is %s, expected true or false", jsonvalue.Clip(string(v), 40))

@@ -66,7 +66,7 @@ var tables = sync.OnceValue(func() string {
 			line("dynamic %s %s %s", l.name, p.id, p.pattern)
 		}
 	}
-	for _, s := range spellings {
+	for _, s := range carriedSpellings {
 		line("carried spelling %q anywhere=%t", s.name, s.anywhere)
 	}
 	line("carried: answers of %d bits, in binary data inside a word from %d; beside a question, an id or %d of its words within %d; a table of %d answers and %d bits within %d; %d distinctive answers and a tenth; %d questions, or ids of %d digits; digests from %d bytes",

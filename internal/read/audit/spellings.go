@@ -11,10 +11,10 @@ import (
 	"tallystick/internal/run/sight"
 )
 
-// spellings are the ways to write an answer by itself that AUD-11 looks for. What
+// carriedSpellings are the ways to write an answer by itself that AUD-11 looks for. What
 // encodes a whole file is resolved before; what an answer is mixed with is dropped,
 // because only letters and digits are compared.
-var spellings = []struct {
+var carriedSpellings = []struct {
 	name     string // how a finding says it
 	anywhere bool   // it is long enough to count inside other letters
 	write    func(string) string

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -22,20 +23,22 @@ func (a *auditor) resultChecks() {
 
 // work is AUD-2 on one trajectory: was the answer worked for?
 func (w *worker) work(o *outcome) {
+	has := func(kind string) bool {
+		return slices.ContainsFunc(o.t.Steps, func(s step.View) bool { return s.Kind == kind })
+	}
+	o.models = has(step.Model)
 	if !o.r.correct || w.a.answersOnly(o.r) {
 		return
 	}
 	f := &o.found[aud2]
 	f.auditable++
-	reasons := idle(o.r)
-	if o.t.HasSteps && !slices.ContainsFunc(o.t.Steps, func(s step.View) bool { return s.Kind == step.Model }) {
+	reasons := idle(cmp.Or(o.r.turns, o.t.Turns), cmp.Or(o.r.tokensOut, o.t.Out))
+	if o.t.HasSteps && !o.models {
 		// Whether that means anything shows when the whole file was read: a
 		// recorder may not record model calls at all.
-		o.found[aud2].dark++
-		if !slices.ContainsFunc(o.t.Steps, func(s step.View) bool { return s.Kind == step.Call }) {
-			if len(o.t.Steps) == 0 || !slices.ContainsFunc(o.t.Steps, func(s step.View) bool { return s.Kind == step.Prompt }) {
-				reasons = append(reasons, "no substantive tool use")
-			}
+		o.idle = true
+		if !has(step.Call) && !has(step.Prompt) {
+			reasons = append(reasons, "no substantive tool use")
 		}
 	}
 	if len(reasons) > 0 {
@@ -43,13 +46,13 @@ func (w *worker) work(o *outcome) {
 	}
 }
 
-// idle are the numbers of a result that say that nothing was done.
-func idle(r *result) []string {
+// idle are the numbers that say that nothing was done.
+func idle(turns, tokensOut *float64) []string {
 	var list []string
-	if r.turns != nil && *r.turns == 0 {
+	if turns != nil && *turns == 0 {
 		list = append(list, "turns=0")
 	}
-	if r.tokensOut != nil && *r.tokensOut == 0 {
+	if tokensOut != nil && *tokensOut == 0 {
 		list = append(list, "outputTokens=0")
 	}
 	return list
@@ -60,11 +63,10 @@ func (a *auditor) takeModelCalls(o *outcome) {
 	if a.answersOnly(o.r) {
 		return
 	}
-	if o.found[aud2].dark > 0 {
+	if o.idle {
 		a.noModelCalls = append(a.noModelCalls, o.r.id)
-	} else if o.t.HasSteps {
-		a.modelCalls = true
 	}
+	a.modelCalls = a.modelCalls || o.models
 }
 
 // finishWork decides AUD-2 once all trajectories were read.
@@ -74,7 +76,7 @@ func (a *auditor) finishWork() {
 		if !r.correct || r.trajectory != 0 || a.answersOnly(r) {
 			continue
 		}
-		if reasons := idle(r); len(reasons) > 0 {
+		if reasons := idle(r.turns, r.tokensOut); len(reasons) > 0 {
 			f.fails = append(f.fails, fmt.Sprintf("task %s: marked correct with %s", r.id, strings.Join(reasons, ", ")))
 		}
 		if r.turns != nil || r.tokensOut != nil {

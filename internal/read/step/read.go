@@ -2,8 +2,12 @@ package step
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -24,14 +28,29 @@ type Text struct {
 	// Hits where it found it.
 	Scanned bool
 	Hits    []int64
+	// Given says that the line has the text, or its beginning, even if it is empty.
+	Given bool
+	// Body says that Text is the whole, read elsewhere and compared with its digest.
+	Body bool
 }
+
+// Has reports whether the text, or its beginning, is there.
+func (t *Text) Has() bool { return t.Given || t.Body }
+
+// Whole reports whether all of the text is there.
+func (t *Text) Whole() bool { return t.Body || t.Given && !t.Cut }
+
+// Seen reports whether the answer can be found wherever in the text it is: in the
+// text itself, or because the recorder looked.
+func (t *Text) Seen() bool { return t.Whole() || t.Given && t.Scanned }
 
 // A View is a step as checks read it.
 type View struct {
 	Kind, Name, Vantage string
 	URL                 []byte
-	// Failed says that a tool gave an error.
-	Failed bool
+	// Failed says that a tool gave an error, or that a model gave no reply.
+	Failed    bool
+	TokensOut *float64 // of a reply
 	// Shown is what the agent or its model read: a prompt, what a model was sent,
 	// what a tool gave.
 	Shown Text
@@ -240,8 +259,8 @@ func text(of func(r *reader) *[]byte) func(*reader, value) error {
 	}
 }
 
-// flag takes a mark that stays once it is set.
-func flag(to *bool, v value) error {
+// marks takes a mark that stays once it is set.
+func marks(to *bool, v value) error {
 	*to = *to || string(v) == "true"
 	return nil
 }
@@ -259,12 +278,13 @@ func (t *Text) found(v value) error {
 	if v.Kind() == 'n' {
 		return nil
 	}
-	return jsonvalue.Members(v, func(name string, v value) error {
+	scanned, listed := false, false
+	err := jsonvalue.Members(v, func(name string, v value) error {
 		switch name {
 		case "scanned":
-			t.Scanned = string(v) == "true"
+			scanned = string(v) == "true"
 		case "offsets":
-			if v.Kind() != '[' {
+			if listed = true; v.Kind() != '[' {
 				return errors.New("offsets is not a list")
 			}
 			return jsonvalue.Elements(v, func(i int, v value) error {
@@ -276,6 +296,9 @@ func (t *Text) found(v value) error {
 		}
 		return nil
 	})
+	// A recorder that does not list what it found has not said that there is nothing.
+	t.Scanned = scanned && listed
+	return err
 }
 
 // join puts the texts of a step together. A head beside a whole text is the
@@ -286,8 +309,8 @@ func (r *reader) join() {
 	switch s.Kind {
 	case Model:
 		s.Shown, s.Said = r.input, r.main
-		s.Said.Text = firstOf(p.output, p.head)
-		s.Shown.Text = joinTexts(r.keep, input, p.content)
+		s.Said.Text, s.Said.Given = firstOf(p.output, p.head), given(p.output, p.head)
+		s.Shown.Text, s.Shown.Given = joinTexts(r.keep, input, p.content), given(p.input, p.args, p.content)
 		// A recorder that has one mark for both texts may have cut either.
 		s.Shown.Cut = s.Shown.Cut || !r.marked && s.Said.Cut
 		s.Said.cutBy(p.head, p.output)
@@ -298,6 +321,7 @@ func (r *reader) join() {
 			s.Said.SHA256 = r.main.SHA256
 		}
 		s.Said.Text = joinTexts(r.keep, input, p.content, p.output, s.URL, p.text, p.head)
+		s.Said.Given = given(p.input, p.args, p.content, p.output, p.text, p.head)
 		s.Said.Cut = s.Said.Cut || r.main.Cut
 		s.Said.Salted = s.Said.Salted || r.main.Salted
 		s.Said.Scanned, s.Said.Hits = s.Said.Scanned || r.main.Scanned, append(s.Said.Hits, r.main.Hits...)
@@ -309,6 +333,7 @@ func (r *reader) join() {
 			head = nil
 		}
 		s.Shown.Text = joinTexts(r.keep, p.output, p.content, input, s.URL, p.text, head)
+		s.Shown.Given = given(p.output, p.content, p.input, p.args, p.text, p.head)
 		s.Shown.cutBy(p.head, p.output, p.content)
 	}
 }
@@ -316,17 +341,25 @@ func (r *reader) join() {
 // truncatedMark is how recorders end a text that they cut.
 const truncatedMark = "…[truncated "
 
-// cutBy marks a text as cut if its head is shorter than what it says of the whole,
-// and nothing beside the head is longer, or if a recorder wrote so at its end.
+// cutBy marks a text as cut if it is shorter than what is said of the whole, or if
+// a recorder wrote so at its end. A head alone, of which nobody says how long the
+// whole was, is cut unless it has the digest of the whole.
 func (t *Text) cutBy(head []byte, beside ...[]byte) {
-	whole := 0
+	there := 0
 	for _, part := range beside {
-		whole += len(part)
+		there += len(part)
 		t.Cut = t.Cut || endsCut(part)
 	}
-	if len(head) > 0 && t.Bytes > int64(len(head)) && whole <= len(head) || endsCut(head) {
-		t.Cut = true
+	t.Cut = t.Cut || endsCut(head) || t.Given && t.Bytes > int64(max(there, len(head)))
+	if head != nil && there == 0 && t.Bytes < 0 {
+		sum := sha256.Sum256(head)
+		t.Cut = t.Cut || strings.TrimPrefix(t.SHA256, "sha256:") != hex.EncodeToString(sum[:])
 	}
+}
+
+// given reports whether one of the texts is there, even if it is empty.
+func given(texts ...[]byte) bool {
+	return slices.ContainsFunc(texts, func(t []byte) bool { return t != nil })
 }
 
 func endsCut(text []byte) bool { return bytes.Contains(tailOf(text, 64), []byte(truncatedMark)) }

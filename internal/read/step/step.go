@@ -1,6 +1,9 @@
 package step
 
-import "tallystick/internal/record/canon"
+import (
+	"tallystick/internal/record/canon"
+	"tallystick/internal/record/jsonvalue"
+)
 
 // The types of a step.
 const (
@@ -115,27 +118,27 @@ func Members() []Member {
 		{"text", nil, "a text of a step that another recorder wrote", text(func(r *reader) *[]byte { return &r.parts.text })},
 		{"head", gave, "the beginning of that text, without secrets", text(func(r *reader) *[]byte { return &r.parts.head })},
 		{"bytes", gave, "of the whole text", func(r *reader, v value) error { return r.main.count(v) }},
-		{"truncated", gave, "the head is not the whole text", func(r *reader, v value) error { return flag(&r.main.Cut, v) }},
-		{"head_truncated", nil, "the same, as other recorders write it", func(r *reader, v value) error { return flag(&r.main.Cut, v) }},
+		{"truncated", gave, "the head is not the whole text", func(r *reader, v value) error { return marks(&r.main.Cut, v) }},
+		{"head_truncated", nil, "the same, as other recorders write it", func(r *reader, v value) error { return marks(&r.main.Cut, v) }},
 		{"redacted", gave, "secrets were taken out of the head", nil},
-		{"salted", gave, "random bytes, which were not kept, stand before the text of which the digest is", func(r *reader, v value) error { return flag(&r.main.Salted, v) }},
+		{"salted", gave, "random bytes, which were not kept, stand before the text of which the digest is", func(r *reader, v value) error { return marks(&r.main.Salted, v) }},
 		{"lossy", gave, "the head has U+FFFD where the text is not UTF-8", nil},
 		{"content_sha256", []string{Prompt}, "SHA-256 of the whole prompt, in hex", func(r *reader, v value) error { return r.main.sum(v) }},
 		{"output_sha256", []string{Model, Result}, "SHA-256 of the whole output", func(r *reader, v value) error { return r.main.sum(v) }},
 		{"gold_hits", gave, "where the recorder found the answer in the whole of that text: in what a model *said*, of an `llm_call`", func(r *reader, v value) error { return r.main.found(v) }},
-		{"input", both, "what the model was sent, or the tool was called with, or its head", text(func(r *reader) *[]byte { return &r.parts.input })},
+		{"input", both, "what the model was sent, or the tool was called with, or its head; empty if a model was sent the steps before and nothing else", text(func(r *reader) *[]byte { return &r.parts.input })},
 		{"args", []string{Call}, "what the tool was called with, as an object", text(func(r *reader) *[]byte { return &r.parts.args })},
 		{"input_bytes", both, "of the whole input", func(r *reader, v value) error { return r.input.count(v) }},
-		{"input_truncated", both, "the input is not whole", func(r *reader, v value) error { r.marked = true; return flag(&r.input.Cut, v) }},
+		{"input_truncated", both, "the input is not whole", func(r *reader, v value) error { r.marked = true; return marks(&r.input.Cut, v) }},
 		{"input_redacted", both, "secrets were taken out of it", nil},
-		{"input_salted", both, "the digest is salted", func(r *reader, v value) error { return flag(&r.input.Salted, v) }},
+		{"input_salted", both, "the digest is salted", func(r *reader, v value) error { return marks(&r.input.Salted, v) }},
 		{"input_lossy", both, "it has U+FFFD where it is not UTF-8", nil},
 		{"input_sha256", both, "SHA-256 of the whole input", func(r *reader, v value) error { return r.input.sum(v) }},
 		{"input_gold_hits", both, "where the recorder found the answer in the whole input: in what a model was *sent*, of an `llm_call`", func(r *reader, v value) error { return r.input.found(v) }},
 		{"url", []string{Call, Result}, "the address that the tool was called with", text(func(r *reader) *[]byte { return &r.view.URL })},
-		{"is_error", []string{Result}, "the tool gave an error", func(r *reader, v value) error { return flag(&r.view.Failed, v) }},
+		{"is_error", []string{Model, Result}, "the tool gave an error, or the model gave no reply", func(r *reader, v value) error { return marks(&r.view.Failed, v) }},
 		{"model", []string{Model}, "its name", nil},
 		{"tokens_in", []string{Model}, "tokens of the request", nil},
-		{"tokens_out", []string{Model}, "tokens of the reply", nil},
+		{"tokens_out", []string{Model}, "tokens of the reply", func(r *reader, v value) error { return jsonvalue.NumberInto(&r.view.TokensOut, "it", v) }},
 	}
 }

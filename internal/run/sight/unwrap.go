@@ -196,8 +196,8 @@ func hexDigit(c byte) int {
 }
 
 // unbackslash resolves the escapes of strings in JSON and programs: \u0041, \x41,
-// \n, \". Only texts that have one of the first two or an escaped quotation mark
-// are looked at: a backslash alone is part of a path or a formula.
+// \n, \". Texts that have none of them are not looked at: a backslash alone is part
+// of a path or a formula.
 func unbackslash(l *layer) (out layer, changed bool) {
 	text := l.text
 	if !hasEscape(text) {
@@ -248,7 +248,7 @@ func hexAt(text []byte, at, digits int) (uint64, bool) {
 func hasEscape(text []byte) bool {
 	for i := bytes.IndexByte(text, '\\'); i >= 0 && i+1 < len(text); i = indexFrom(text, '\\', i+2) {
 		switch text[i+1] {
-		case 'u', 'x', '"':
+		case 'u', 'x', '"', 'n', 'r', 't':
 			return true
 		}
 		if i+2 >= len(text) {

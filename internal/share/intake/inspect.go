@@ -261,9 +261,13 @@ func (t *inspectTeller) message(m any) {
 		t.steps = append(t.steps, &step.Step{Type: step.Prompt, Content: &text, Truncated: isCut})
 	case "assistant":
 		t.calls++
-		t.steps = append(t.steps, &step.Step{Type: step.Model, Output: &text, Truncated: isCut})
+		// A model is sent the messages before its own, which are steps already.
+		t.steps = append(t.steps, &step.Step{Type: step.Model, Input: "", Output: &text, Truncated: isCut})
 		for _, c := range jsonstream.ListOf(jsonstream.Member(m, "tool_calls")) {
-			args, _ := json.Marshal(jsonstream.Member(c, "arguments"))
+			args := []byte("{}")
+			if given := jsonstream.Member(c, "arguments"); given != nil {
+				args, _ = json.Marshal(given)
+			}
 			name := jsonstream.TextOf(jsonstream.Member(c, "function"))
 			t.steps = append(t.steps, &step.Step{Type: step.Call, Name: name, Input: json.RawMessage(args)})
 		}

@@ -156,9 +156,6 @@ func (t *teller) args(a *trajectory.Args) (args json.RawMessage, cut bool) {
 		text, isCut := t.text(&c)
 		all[name], cut = text, cut || isCut
 	}
-	if len(all) == 0 {
-		return nil, false
-	}
 	out, err := canon.Marshal(all)
 	if err != nil {
 		return nil, true

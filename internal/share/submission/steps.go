@@ -107,6 +107,9 @@ func stepsOf(trajectory []byte, watched *evidence.Watched, sum func(digest.Conte
 		}
 		w.event(e, &p)
 	}
+	for _, s := range w.asked {
+		s.IsError = true // no reply came
+	}
 	return w, nil
 }
 
