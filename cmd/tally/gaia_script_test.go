@@ -307,7 +307,7 @@ func cmdStranger(ts *testscript.TestScript, neg bool, args []string) {
 		"a failure less":    replaceIn("audit-report.json", "\"split-integrity\"\n    ]", "\"dynamic-eval\"\n    ]"),
 		"other words":       replaceIn("audit-report.json", "it is the smoke set", "it is a mistake"),
 		"nothing was found": replaceIn("trajectories.jsonl", `"scanned":true`, `"scanned":false`),
-		"another tool":      replaceIn("trajectories.jsonl", `"vantage":"executed"`, `"vantage":"proposed"`),
+		"another turn":      replaceIn("trajectories.jsonl", `"turn":1`, `"turn":2`),
 		"an execution less": func(files map[string][]byte) { lastLine(files, "trajectories.jsonl", "") },
 		"an execution more": func(files map[string][]byte) {
 			lastLine(files, "trajectories.jsonl", `{"task_id":"t","steps":[]}`+"\n")
@@ -324,6 +324,20 @@ func cmdStranger(ts *testscript.TestScript, neg bool, args []string) {
 		if code, out := verify(zipped(ts, files)); code != 3 {
 			ts.Fatalf("stranger: %s: exit %d: %s", name, code, out)
 		}
+	}
+}
+
+// second DIR has the verifier in Python verify a package, whose export is stdout.
+func cmdSecond(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: second DIR")
+	}
+	var submitted struct {
+		Key string `json:"ledger_key"`
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &submitted))
+	if code, out := secondVerifier(ts, submitted.Key, ts.MkAbs(args[0])); code != 0 || !strings.HasPrefix(out, "verified: ") {
+		ts.Fatalf("second: exit %d: %s", code, out)
 	}
 }
 
