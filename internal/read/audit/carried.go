@@ -237,12 +237,7 @@ type carriedHit struct{ mark, from, to int }
 
 // search looks through a text and all that it hides.
 func (c *carrier) search(f *carriedFile, text []byte, isBinary bool) {
-	sight.Unwrap(text, func(plainer []byte) {
-		c.look(f, plainer, isBinary)
-		if lines := withLines(plainer); lines != nil {
-			c.look(f, lines, isBinary)
-		}
-	})
+	sight.Unwrap(text, func(plainer []byte) { c.look(f, plainer, isBinary) })
 }
 
 // look finds the marks of one text. It compares letters and digits alone, so that

@@ -98,26 +98,6 @@ func digitsIn(s string) (n int) {
 	return n
 }
 
-// withLines has spaces for the line ends that a string of a program or of JSON
-// spells: what follows is another word. Nil if there is none.
-func withLines(text []byte) []byte {
-	var out []byte
-	for i := bytes.IndexByte(text, '\\'); i >= 0 && i+1 < len(text); {
-		if c := text[i+1]; c == 'n' || c == 'r' || c == 't' {
-			if out == nil {
-				out = bytes.Clone(text)
-			}
-			out[i], out[i+1] = ' ', ' '
-		}
-		next := bytes.IndexByte(text[i+2:], '\\')
-		if next < 0 {
-			break
-		}
-		i += 2 + next
-	}
-	return out
-}
-
 // withoutControls has a space for every control byte: lengths and marks of binary
 // data end a word.
 func withoutControls(text []byte) []byte {
