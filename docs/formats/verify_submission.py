@@ -270,6 +270,8 @@ class Steps:
             event = json.loads(line)
             if event["type"] in self.EVENTS:
                 getattr(self, event["type"])(event.get("turn", 0), event.get("payload") or {})
+        for step in self.asked.values():
+            step["is_error"] = True  # no reply came
 
     def add(self, before, **members):
         step = {name: value for name, value in members.items() if value not in ("", 0, False, None)}

@@ -98,28 +98,17 @@ func hexOf(sum string) string {
 	return sum
 }
 
-// beyond is the first place of the answer, as the recorder says, that is not in
-// what is recorded; -1 if there is none.
-func (l *leak) beyond(s *step.Text) int64 {
-	if s.Whole() {
-		return -1
-	}
-	for _, at := range s.Hits {
-		if !l.own.gold.IsAt(s.Text, at) {
-			return at
-		}
-	}
-	return -1
-}
-
 // demand lists the bodies that would settle what is only claimed.
 func (l *leak) demand(i int, s *step.Text, f *fetched) {
 	if s.Whole() || s.SHA256 == "" || s.Salted {
 		return
 	}
 	reason := ""
-	if at := l.beyond(s); at >= 0 {
-		reason = fmt.Sprintf("gold_hits names byte %d, which is not recorded", at)
+	for _, at := range s.Hits {
+		if !l.own.gold.IsAt(s.Text, at) {
+			reason = fmt.Sprintf("gold_hits names byte %d, which is not recorded", at)
+			break
+		}
 	}
 	if reason == "" && !s.Seen() && !f.gold && l.w.a.index.holdsQuestion(l.task, f.own&^l.echo) {
 		reason = "the recorded beginning holds the question, and the recorder did not look for the answer in the rest"

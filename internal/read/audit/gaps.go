@@ -72,7 +72,7 @@ func (a *auditor) answersOnlyGaps() {
 	}
 	for i, what := range map[int]string{aud1: "what the agent fetched", aud2: "whether the agent asked a model", aud3: "what the agent told its models", aud4: "what the agent's tools did", aud12: "where its answers come from"} {
 		f := &a.found[i]
-		f.gap = fmt.Sprintf("of %d of %d tasks only the answers were seen, because the agent runs elsewhere: the record does not show %s", n, len(a.results.list), what)
+		f.gap = fmt.Sprintf("of %d of %d tasks only the answers were seen, because the agent runs elsewhere: nobody knows %s", n, len(a.results.list), what)
 		if n == len(a.results.list) && i != aud3 {
 			f.auditable = 0
 		}

@@ -247,3 +247,16 @@ func TestAnUnreadProgramIsAGap(t *testing.T) {
 		}
 	}
 }
+
+// TestARecorderWithoutModelCallsIsAGap: that one answer is wrong does not make the
+// recorder one that records model calls.
+func TestARecorderWithoutModelCallsIsAGap(t *testing.T) {
+	s := newScene()
+	for i := range s.steps {
+		s.steps[i] = []map[string]any{s.steps[i][0], s.steps[i][2], s.steps[i][3]}
+	}
+	s.results[2]["correct"], s.results[2]["answer"] = false, "12"
+	if c := run(t, s.input(t)).Checks[aud2]; c.Status == Fail || !strings.Contains(c.HarnessGap, "record no llm_call steps") {
+		t.Errorf("%s, %q, gap %q", c.Status, c.Evidence, c.HarnessGap)
+	}
+}

@@ -45,7 +45,6 @@ const (
 	lackArgsRest
 	lackResultText
 	lackResultRest
-	lackBody
 	lackSource
 
 	numLacks
@@ -89,7 +88,6 @@ var lackTable = [numLacks]struct {
 	lackArgsRest:   {"tool calls with only a part of their arguments", nil, []int{aud1, aud4, aud8}},
 	lackResultText: {"tool results without their text", []int{aud1}, []int{aud12}},
 	lackResultRest: {"tool results recorded only in part, without gold_hits or a body", []int{aud1}, []int{aud12}},
-	lackBody:       {"tool results with the answer beyond what is recorded, without a body", nil, []int{aud1}},
 	lackSource:     {"prompts with the answer, after a tool result of which not all was seen", []int{aud3}, nil},
 }
 
@@ -235,7 +233,8 @@ func (l *lacks) counted(t *step.Trajectory, task string) {
 	}
 }
 
-// resultLacks looks for what the results do not have.
+// resultLacks looks for what single results do not have. What none has is a gap of
+// its own.
 func (a *auditor) resultLacks() {
 	for _, r := range a.results.list {
 		task := "task " + r.id
@@ -244,8 +243,8 @@ func (a *auditor) resultLacks() {
 			no bool
 		}{
 			{lackQuestion, r.question == ""},
-			{lackExpected, !r.states(statesExpected)},
-			{lackVerdict, !r.states(statesCorrect)},
+			{lackExpected, a.results.golds > 0 && !r.states(statesExpected)},
+			{lackVerdict, a.results.graded && !r.states(statesCorrect)},
 			{lackAnswer, !r.states(statesAnswer)},
 			{lackAnswerRest, r.states(statesLongAnswer)},
 			{lackTurns, r.correct && r.turns == nil && !r.trajectoryTurns},

@@ -60,7 +60,7 @@ func (w *worker) see(text []byte, task int) fetched {
 		w.fold = sight.Fold(w.fold[:0], plainer)
 		s := &w.sight
 		x.look(w.fold, task, s)
-		s.base64 = w.encodedOf(task).In(w.fold, plainer)
+		s.base64 = !f.gold && w.encodedOf(task).In(w.fold, plainer)
 		f.own |= s.own
 		f.known |= s.known
 		f.gold = f.gold || len(s.gold) > 0 || s.base64
@@ -169,6 +169,7 @@ func (w *worker) leakage(o *outcome, task int) {
 	}
 	f.decides(own)
 	l := leak{w: w, o: o, task: task, own: own}
+	l.carried()
 	for i := range o.t.Steps {
 		s := &o.t.Steps[i]
 		switch s.Kind {
@@ -244,11 +245,30 @@ func (l *leak) gave(i int, s *step.View) {
 		l.heldAgainst(i, &s.Shown, f.gold)
 	}
 	claimed := len(s.Shown.Hits) > 0 && !s.Shown.Body
-	if l.own.decidable() && l.beyond(&s.Shown) >= 0 {
-		l.o.lacks.is(lackBody, fmt.Sprintf("step %d of task %s", i, l.own.id))
-	}
 	l.judge(fmt.Sprintf("step %d: ", i), toolName(s), &f, claimed)
 	l.demand(i, &s.Shown, &f)
+}
+
+// carried reads what tools gave in the last request of an agent whose results are
+// no steps: a request has the whole conversation.
+func (l *leak) carried() {
+	last := -1
+	for i := range l.o.t.Steps {
+		switch s := &l.o.t.Steps[i]; {
+		case s.Kind == step.Result:
+			return
+		case s.Kind == step.Model && len(s.Shown.Text) > 0:
+			last = i
+		}
+	}
+	if last < 0 {
+		return
+	}
+	if r, ok := requestOf(l.o.t.Steps[last].Shown.Text); ok && len(r.tools) > 0 {
+		l.echo |= l.w.see(r.model, l.task).own
+		f := l.w.see(r.tools, l.task)
+		l.judge(fmt.Sprintf("step %d: ", last), "tool", &f, false)
+	}
 }
 
 func toolName(s *step.View) string {

@@ -130,11 +130,11 @@ func removals(t *testing.T, r recorded) []removal {
 func stands(c Check) bool { return c.Status != Fail && c.HarnessGap == "" }
 
 // optional says that the evidence may lack a piece without anything missing: an
-// address stands only in what tools fetched, and a recorder's word on a text
-// counts until its body shows something else.
+// address stands only in what tools fetched, and where a recorder says that it
+// looked its word counts, until a body shows more.
 func optional(f *fixture, what string) bool {
 	return strings.HasSuffix(what, ": url") || strings.HasSuffix(what, ": url, which is null") ||
-		strings.HasPrefix(f.name, "a recorder that") && (what == "the bodies" || strings.Contains(what, "sha256"))
+		(strings.HasPrefix(f.name, "a recorder that") || f.name == "beyond the head, shown by the body") && (what == "the bodies" || strings.Contains(what, "sha256"))
 }
 
 // TestLessEvidenceIsNeverBetter takes each piece of evidence away from honest and
@@ -212,9 +212,6 @@ func TestMissingEvidenceIsAGap(t *testing.T) {
 		{"a cut head without gold_hits", aud1, func(s *scene) {
 			s.then(call("web_fetch", 1), s.headed("web_fetch", filler(9000), nil))
 		}},
-		{"the answer beyond the head, without a body", aud1, func(s *scene) {
-			s.then(call("web_fetch", 1), s.headed("web_fetch", filler(9000)+ownG, []int{9000}))
-		}},
 		{"no result of a call", aud1, func(s *scene) { s.then(call("web_fetch", 1)) }},
 		{"no call of a result", aud4, func(s *scene) { s.then(gave("web_fetch", "x")) }},
 		{"a prompt by its digest", aud3, func(s *scene) {
@@ -226,14 +223,19 @@ func TestMissingEvidenceIsAGap(t *testing.T) {
 		{"no steps", aud1, func(s *scene) { s.steps[0] = []map[string]any{} }},
 		{"a missing trajectory", aud8, func(s *scene) { s.steps[0] = nil }},
 		{"a missing trajectory of a wrong answer", aud1, func(s *scene) { s.steps[0] = nil; s.results[0]["correct"] = false }},
+		{"two of three executions", aud1, func(s *scene) { s.metadata["voting_attempts"] = 3 }},
 		{"a tool that was used and not called", aud4, func(s *scene) { s.tools = []string{"web_search", "shell"} }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScene()
 			tt.make(s)
 			r := run(t, s.input(t))
-			if c := r.Checks[tt.check]; c.HarnessGap == "" || r.Attestation.Complete {
+			c := r.Checks[tt.check]
+			if c.HarnessGap == "" || r.Attestation.Complete {
 				t.Errorf("%s: %s without a gap; complete %t", c.ID, c.Status, r.Attestation.Complete)
+			}
+			if told := tt.name == "a model call without what it was sent" || tt.name == "a step of another type"; (tt.check == aud1 || tt.check == aud3) && c.Status == Pass && !told {
+				t.Errorf("%s passes with the gap %q", c.ID, c.HarnessGap)
 			}
 		})
 	}

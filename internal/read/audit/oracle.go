@@ -145,7 +145,7 @@ func (t *told) shown(i int, s *step.View) {
 			t.notes = append(t.notes, what+" (information: an answer that "+t.own.why()+" is not decidable)")
 		}
 		return
-	case t.before(i):
+	case t.before(i) || found && t.carries(s.Shown.Text):
 		t.known = true
 		return
 	case found && t.w.a.index.offered(s.Shown.Text, t.task):
@@ -201,7 +201,7 @@ func (t *told) before(at int) bool {
 			}
 			unseen = unseen || !s.Shown.Seen()
 		case step.Call:
-			if t.w.see(s.Said.Text, t.task).gold {
+			if len(s.Said.Hits) > 0 || t.w.see(s.Said.Text, t.task).gold {
 				return true
 			}
 		case step.Model:
@@ -214,6 +214,13 @@ func (t *told) before(at int) bool {
 		t.o.lacks.is(lackSource, fmt.Sprintf("step %d of task %s", at, t.own.id))
 	}
 	return unseen
+}
+
+// carries reports whether a request has the answer only in what the model and its
+// tools said before.
+func (t *told) carries(text []byte) bool {
+	r, ok := requestOf(text)
+	return ok && !t.w.see(r.told, t.task).gold && (t.w.see(r.model, t.task).gold || t.w.see(r.tools, t.task).gold)
 }
 
 // sentencesWith are the hashes of the sentences that hold an answer.

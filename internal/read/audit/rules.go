@@ -49,7 +49,13 @@ var tables = sync.OnceValue(func() string {
 	line("question: %d words a piece, at least %d bytes and %d words, half of the pieces; a piece of more than %d tasks is a form", pieceWords, minQuestion, minWords, sharedBy)
 	line("answer words within %d bytes: %q; a record within %d", callsAnswer, answerWords, recordBytes)
 	line("other answers: 3 distinctive within %d bytes with the own, 6 without; dense within %d: 4 or a tenth with the own", pageBytes, denseGap)
-	line("seams of %d bytes", seamBytes)
+	line("seams of %d bytes; between messages %q", seamBytes, frames)
+	line("a label: expected of %d tasks, up to %d bits", labelTasks, labelBits)
+	line("choices: item %s mark %s lead %s parts %s, up to %d bytes, at least %d, behind other words %d", choiceItem, choiceMark, choiceLead, choiceParts, maxChoice, minChoices, leadChoices)
+	line("a form: a sentence in half of the prompts and 3; a key: forms with %d distinctive answers, or %d and a tenth", keyDistinctive, keyAnswers)
+	for _, l := range lackTable {
+		line("evidence: %s: cannot pass %v, told %v", l.what, l.blind, l.told)
+	}
 	for _, k := range knownSources {
 		line("known source %s sure=%t", k.text, k.sure)
 	}

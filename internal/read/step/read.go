@@ -209,6 +209,8 @@ type reader struct {
 	input Text
 	// marked says that the step states of its input whether it is cut.
 	marked bool
+	// structured says that the input is an object or a list.
+	structured bool
 }
 
 // takers are what reads each member.
@@ -259,6 +261,18 @@ func text(of func(r *reader) *[]byte) func(*reader, value) error {
 	}
 }
 
+// takeInput keeps what a model was sent as it is written, so that it shows who said
+// what in it, and the texts of what a tool was called with.
+func (r *reader) takeInput(v value) error {
+	r.structured = v.Kind() == '{' || v.Kind() == '['
+	if r.structured {
+		r.parts.input = r.keep.add(len(v), func(dst []byte) []byte { return append(dst, v...) })
+		return nil
+	}
+	r.parts.input = keepText(r.keep, v)
+	return nil
+}
+
 // marks takes a mark that stays once it is set.
 func marks(to *bool, v value) error {
 	*to = *to || string(v) == "true"
@@ -305,6 +319,9 @@ func (t *Text) found(v value) error {
 // same text again.
 func (r *reader) join() {
 	s, p := &r.view, &r.parts
+	if r.structured && s.Kind != Model {
+		p.input = keepText(r.keep, value(p.input))
+	}
 	input := joinTexts(r.keep, p.input, unlessEqual(p.args, p.input))
 	switch s.Kind {
 	case Model:

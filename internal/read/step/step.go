@@ -126,7 +126,7 @@ func Members() []Member {
 		{"content_sha256", []string{Prompt}, "SHA-256 of the whole prompt, in hex", func(r *reader, v value) error { return r.main.sum(v) }},
 		{"output_sha256", []string{Model, Result}, "SHA-256 of the whole output", func(r *reader, v value) error { return r.main.sum(v) }},
 		{"gold_hits", gave, "where the recorder found the answer in the whole of that text: in what a model *said*, of an `llm_call`", func(r *reader, v value) error { return r.main.found(v) }},
-		{"input", both, "what the model was sent, or the tool was called with, or its head; empty if a model was sent the steps before and nothing else", text(func(r *reader) *[]byte { return &r.parts.input })},
+		{"input", both, "what the model was sent, or the tool was called with, or its head; empty if a model was sent the steps before and nothing else", (*reader).takeInput},
 		{"args", []string{Call}, "what the tool was called with, as an object", text(func(r *reader) *[]byte { return &r.parts.args })},
 		{"input_bytes", both, "of the whole input", func(r *reader, v value) error { return r.input.count(v) }},
 		{"input_truncated", both, "the input is not whole", func(r *reader, v value) error { r.marked = true; return marks(&r.input.Cut, v) }},

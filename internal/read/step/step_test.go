@@ -112,9 +112,10 @@ func TestEachMemberIsReadOrSaidNotToBe(t *testing.T) {
 			of = []string{Result}
 		}
 		for _, kind := range of {
-			step := map[string]any{"type": kind, "head": "the head", "input": "the input"}
+			step := map[string]any{"type": kind, "head": "the head", "bytes": 8, "input": "the input"}
 			if kind == Call {
 				delete(step, "head")
+				delete(step, "bytes")
 			}
 			before := read(t, step)
 			step[m.Name] = valueOf(m.Name, rng)
@@ -125,6 +126,36 @@ func TestEachMemberIsReadOrSaidNotToBe(t *testing.T) {
 			if changed != (m.take != nil) {
 				t.Errorf("%s of a %s: read %t, the table says %t", m.Name, kind, changed, m.take != nil)
 			}
+		}
+	}
+}
+
+// TestAHeadIsNotTakenForTheWhole: a text that may be longer is cut.
+func TestAHeadIsNotTakenForTheWhole(t *testing.T) {
+	const digest = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae" // of foo
+	for _, tt := range []struct {
+		name        string
+		step        map[string]any
+		given, cut  bool
+		seen, whole bool
+	}{
+		{"the whole", map[string]any{"output": "foo"}, true, false, true, true},
+		{"an empty text", map[string]any{"output": ""}, true, false, true, true},
+		{"a head with its length", map[string]any{"head": "foo", "bytes": 3}, true, false, true, true},
+		{"a head with the digest of the whole", map[string]any{"head": "foo", "output_sha256": digest}, true, false, true, true},
+		{"a head alone", map[string]any{"head": "foo"}, true, true, false, false},
+		{"a head of a longer text", map[string]any{"head": "foo", "bytes": 4}, true, true, false, false},
+		{"an output of a longer text", map[string]any{"output": "foo", "bytes": 4}, true, true, false, false},
+		{"a cut head that was looked through", map[string]any{"head": "foo", "bytes": 4, "gold_hits": map[string]any{"scanned": true, "offsets": []int{}}}, true, true, true, false},
+		{"a recorder that lists nothing", map[string]any{"head": "foo", "bytes": 4, "gold_hits": map[string]any{"scanned": true}}, true, true, false, false},
+		{"a digest", map[string]any{"output_sha256": digest, "bytes": 3}, false, false, false, false},
+		{"a digest and the recorder's word", map[string]any{"output_sha256": digest, "gold_hits": map[string]any{"scanned": true, "offsets": []int{}}}, false, false, false, false},
+		{"null", map[string]any{"output": nil}, false, false, false, false},
+	} {
+		tt.step["type"] = Result
+		s := read(t, tt.step).Shown
+		if s.Given != tt.given || s.Cut != tt.cut || s.Seen() != tt.seen || s.Whole() != tt.whole {
+			t.Errorf("%s: given %t, cut %t, seen %t, whole %t", tt.name, s.Given, s.Cut, s.Seen(), s.Whole())
 		}
 	}
 }

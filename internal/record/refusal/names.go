@@ -141,6 +141,7 @@ const (
 	LevelNotMet        Name = "LevelNotMet"
 	NotSubmittable     Name = "NotSubmittable"
 	AuditNotClean      Name = "AuditNotClean"
+	AuditNotComplete   Name = "AuditNotComplete"
 )
 
 // An offline run would have had to ask a model something new (exit 5).
@@ -284,6 +285,7 @@ var meanings = map[Name]meaning{
 	NotSubmittable:     {ExitGate, "the attempt lacks what a submission needs: intent, level, recording or a task"},
 	LevelNotMet:        {ExitGate, "the attempt lacks a property that --require-level asks for"},
 	AuditNotClean:      {ExitGate, "the audit found signs of cheating"},
+	AuditNotComplete:   {ExitGate, "the audit found nothing in what was recorded, and --strict wants all evidence"},
 
 	NotAnswered: {ExitUnanswered, "an offline run asked for replies that are not recorded; nothing else was wrong with it"},
 }

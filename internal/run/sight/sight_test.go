@@ -52,8 +52,9 @@ var spellings = []struct {
 	{"JSON in JSON", func(s string) string { return strconv.Quote(strconv.Quote(s)) }},
 	{"base64 of it alone", func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }},
 	{"base64 in lower case", func(s string) string { return base64.StdEncoding.EncodeToString([]byte(strings.ToLower(s))) }},
-	{"base64 of a word before it", func(s string) string { return base64.StdEncoding.EncodeToString([]byte("A: " + s)) }},
-	{"base64 of two", func(s string) string { return base64.URLEncoding.EncodeToString([]byte("is " + s + ".")) }},
+	{"base64 with three bytes before it", func(s string) string { return base64.StdEncoding.EncodeToString([]byte("A: " + s)) }},
+	{"base64 with two", func(s string) string { return base64.URLEncoding.EncodeToString([]byte("= " + s + ".")) }},
+	{"base64 with one", func(s string) string { return base64.StdEncoding.EncodeToString([]byte("=" + s + ".")) }},
 	{"base64 of a sentence", func(s string) string {
 		return base64.StdEncoding.EncodeToString([]byte("the answer that they want is " + s + ", no more"))
 	}},
@@ -158,7 +159,7 @@ func TestOrdinaryTextsHoldNoAnswer(t *testing.T) {
 	for _, tt := range []struct{ answer, text, why string }{
 		{"Rome", "Jerome went home", "inside another word"},
 		{"Lima", "the climate of climax", "inside another word"},
-		{"Island", "it is land that they want", "two ordinary words"},
+		{"Iceland", "there is ice land and water", "two ordinary words"},
 		{"42188", "142188 421880 42188.5 421.88 4.2188", "other numbers"},
 		{"42188", "1 4 2 1 8 8 0 3", "a row of single digits"},
 		{"3.14159", "314159", "without its point"},
