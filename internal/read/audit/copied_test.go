@@ -180,6 +180,12 @@ var carriages = []carriage{
 	{"in base64 each", "kb.txt", perAnswer(func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) })},
 	{"in hexadecimal each", "kb.txt", perAnswer(func(s string) string { return hex.EncodeToString([]byte(s)) })},
 	{"as numbers of letters", "kb.py", perAnswer(func(s string) string { return fmt.Sprint([]byte(s)) })},
+	{"as hexadecimal numbers of letters", "kb.c", perAnswer(func(s string) string {
+		return each(s, func(r rune) string { return fmt.Sprintf("0x%02x, ", r) })
+	})},
+	{"in a text in ISO 8859-1", "kb.txt", func(tasks []copiedTask) []byte {
+		return []byte(lines(tasks, func(t copiedTask) string { return "\xe9t\xe9 \xe0 No\xebl: " + t.answer + "\n" }))
+	}},
 	{"in backslash escapes", "kb.py", func(tasks []copiedTask) []byte {
 		return []byte(lines(tasks, func(t copiedTask) string { return "say('" + hidings[9].hide(t.answer) + "')\n" }))
 	}},

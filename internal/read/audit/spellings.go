@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -24,7 +25,8 @@ var carriedSpellings = []struct {
 	{"in rot13", false, func(s string) string { return rot13(sight.FoldString(sight.Normalise(s))) }},
 	{"in base64", true, func(s string) string { return base64.RawStdEncoding.EncodeToString([]byte(s)) }},
 	{"in hexadecimal", true, func(s string) string { return hex.EncodeToString([]byte(s)) }},
-	{"as the numbers of its letters", true, letterNumbers},
+	{"as the numbers of its letters", true, func(s string) string { return letterNumbers("%d", s) }},
+	{"as the hexadecimal numbers of its letters", true, func(s string) string { return letterNumbers("0x%02x", s) }},
 }
 
 func backwards(s string) string {
@@ -48,10 +50,10 @@ func rot13(s string) string {
 }
 
 // letterNumbers is [110, 111, 114, …] without what stands between.
-func letterNumbers(s string) string {
+func letterNumbers(format, s string) string {
 	var b strings.Builder
 	for _, c := range []byte(s) {
-		b.WriteString(showNumber(float64(c)))
+		fmt.Fprintf(&b, format, c)
 	}
 	return b.String()
 }

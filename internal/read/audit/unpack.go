@@ -290,14 +290,14 @@ func fromUTF16(data []byte, big bool) []byte {
 }
 
 // isPlainText reports whether bytes are meant to be read: hardly a byte that is no
-// letter. Texts of one byte a letter, as ISO 8859-1, are texts.
+// letter. Texts of one byte a letter, as ISO 8859-1, have no control characters.
 func isPlainText(data []byte) bool {
-	odd := 0
+	controls, odd := 0, 0
 	for i := 0; i < len(data); {
 		c := data[i]
 		if c < utf8.RuneSelf {
 			if c < ' ' && c != '\t' && c != '\n' && c != '\r' && c != '\f' && c != 0x1b || c == 0x7f {
-				odd++
+				controls++
 			}
 			i++
 			continue
@@ -308,7 +308,7 @@ func isPlainText(data []byte) bool {
 		}
 		i += size
 	}
-	return odd*50 <= len(data)
+	return (controls+odd)*50 <= len(data) || controls == 0 && odd*4 <= len(data)
 }
 
 // encoded opens what a text encodes: runs of base64, base32 or hexadecimal, also
