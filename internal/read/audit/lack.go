@@ -141,8 +141,7 @@ func (w *worker) missing(o *outcome) {
 	shown := false
 	for i := range o.t.Steps {
 		s := &o.t.Steps[i]
-		at := fmt.Sprintf("step %d of task %s", i, o.r.id)
-		o.lacks.step(s, at)
+		o.lacks.step(s, i, o.r.id)
 		shown = shown || s.Kind == step.Prompt || s.Kind == step.Model && s.Shown.Has()
 	}
 	if !shown {
@@ -153,12 +152,13 @@ func (w *worker) missing(o *outcome) {
 }
 
 // step looks for what a step does not have.
-func (l *lacks) step(s *step.View, at string) {
+func (l *lacks) step(s *step.View, i int, task string) {
+	is := func(k lack) { l.is(k, fmt.Sprintf("step %d of task %s", i, task)) }
 	text := func(t *step.Text, seen bool, none, rest lack) {
 		if !t.Has() {
-			l.is(none, at)
+			is(none)
 		} else if !seen {
-			l.is(rest, at)
+			is(rest)
 		}
 	}
 	switch s.Kind {
@@ -174,12 +174,12 @@ func (l *lacks) step(s *step.View, at string) {
 	case step.Call:
 		text(&s.Said, s.Said.Whole(), lackArgsText, lackArgsRest)
 		if s.Name == "" {
-			l.is(lackName, at)
+			is(lackName)
 		}
 	case step.Result:
 		text(&s.Shown, s.Shown.Seen(), lackResultText, lackResultRest)
 	default:
-		l.is(lackKind, at)
+		is(lackKind)
 	}
 }
 

@@ -274,7 +274,8 @@ var frames = []string{"role", "content", "type", "text", "input_text", "output_t
 func messageEdges(dst, text []byte) []byte {
 	texts := jsonTexts(text)
 	if texts == nil {
-		if !bytes.Contains(text, []byte("\ncontent\n")) && !bytes.Contains(text, []byte("\ntext\n")) {
+		// The texts of an object or a list begin with the name of a member.
+		if n := bytes.IndexByte(text[:min(len(text), 16)], '\n'); n < 0 || !slices.Contains(frames, string(text[:n])) {
 			return dst
 		}
 		texts = bytes.Split(text, []byte("\n"))
