@@ -26,6 +26,8 @@ type Input struct {
 	// AgentGaps are files of the agent that decide none by themselves, as data.
 	SourceGaps []string
 	AgentGaps  []string
+	// AgentNotes are what the agent has besides its files, as installed packages.
+	AgentNotes []string
 	// Published are the files of the data set: paths by their SHA-256, in hex.
 	Published map[string]string
 

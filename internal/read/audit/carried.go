@@ -448,7 +448,7 @@ func (a *auditor) finishCarried() {
 	if c == nil {
 		c = &carrier{}
 	}
-	f.auditable, f.decided, f.fails, f.notes = c.files, c.countable, c.fails, c.notes
+	f.auditable, f.decided, f.fails, f.notes = c.files, c.countable, c.fails, slices.Concat(c.notes, a.in.AgentNotes)
 	if strong := c.strong(); strong >= shareAnswers && 10*strong >= c.countable && len(f.fails) == 0 {
 		f.fails = append(f.fails, fmt.Sprintf("the files of the agent hold the answers of %d of %d tasks, apart from each other", strong, c.countable))
 	}

@@ -67,7 +67,8 @@ func (b *builder) auditInput() (audit.Input, error) {
 			}
 		}
 	}
-	in.HasSources, in.Sources, in.SourceGaps, in.AgentGaps = b.sources.given, b.sources.files, b.sources.gaps, b.sources.data
+	in.HasSources, in.Sources, in.SourceGaps = b.sources.given, b.sources.files, b.sources.gaps
+	in.AgentGaps, in.AgentNotes = b.sources.data, b.sources.notes
 	data, err := b.data()
 	if err != nil {
 		return in, err

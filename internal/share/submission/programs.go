@@ -15,6 +15,7 @@ type programs struct {
 	files []audit.SourceFile
 	gaps  []string // what decides it and is not among the files, and why
 	data  []string // data of the agent that is not among the files, and why
+	notes []string // what the agent has besides its files
 }
 
 // programs reads the list that the plan names and the files that were kept. The
@@ -23,6 +24,7 @@ func (b *builder) programs() error {
 	p := &b.sources
 	if b.Target != nil {
 		p.files = append(p.files, audit.SourceFile{Path: TargetFile, SHA256: sha256Hex(b.Target), Agent: true, Open: opener(b.Target)})
+		p.notes = installed(b.Target)
 	}
 	plan := &b.Registered.Plan
 	switch {
@@ -78,6 +80,20 @@ func (b *builder) kept() error {
 // answers: rubrics and the templates of judges.
 func isAgents(path string) bool {
 	return strings.HasPrefix(path, "target/") || strings.HasPrefix(path, "parameters/")
+}
+
+// installed says that a target has packages, of which its settings have one digest.
+func installed(target []byte) (notes []string) {
+	var settings map[string]json.RawMessage
+	if json.Unmarshal(target, &settings) != nil {
+		return nil // the plan has its digest, so it is what was written
+	}
+	for _, name := range []string{"node_modules", "venv"} {
+		if d := settings[name]; d != nil {
+			notes = append(notes, fmt.Sprintf("the packages installed in %s, %s, are known by this digest and were not looked through (information)", name, strings.Trim(string(d), `"`)))
+		}
+	}
+	return notes
 }
 
 // settingsDecide reports whether the settings of the target are all that decides
