@@ -33,6 +33,9 @@ type auditor struct {
 	lacks        lacks
 
 	unread []string // sources that are programs in other languages
+
+	carrier *carrier // AUD-11, once there is a source
+	nowhere nowhere  // AUD-12
 }
 
 // findings are what a check collects.
@@ -90,6 +93,7 @@ type outcome struct {
 	of, r   *result
 	found   [numChecks]findings
 	oracle  oracleSeen
+	nowhere nowhereSeen
 	demands []BodyDemand
 	lacks   lacks
 	models  bool // model calls are recorded
@@ -253,6 +257,7 @@ func (a *auditor) take(o *outcome) error {
 	}
 	a.takeModelCalls(o)
 	a.oracle.take(&o.oracle, o.of.id)
+	a.nowhere.take(o.of.id, o.nowhere)
 	a.demands = append(a.demands, o.demands...)
 	a.lacks.add(&o.lacks)
 	return nil
@@ -319,6 +324,7 @@ func (w *worker) check(l numbered) outcome {
 	w.oracle(&o, task)
 	w.calls(&o)
 	w.injection(&o, task)
+	w.nowhere(&o, task)
 	if !t.Submitted {
 		injectedAnswer(o.r, &o.found[aud10])
 	}

@@ -44,6 +44,8 @@ type scene struct {
 	bodies   map[string][]byte
 	tools    []string // tools_used of the first task
 	vouched  *Vouched
+	// published are files of the data set, by their SHA-256.
+	published map[string]string
 }
 
 var sceneTasks = []struct{ question, gold string }{
@@ -136,13 +138,13 @@ func (s *scene) input(t testing.TB) Input {
 			}
 		}
 	}
-	in := Input{Results: bytesFile("results.jsonl", jsonLines(t, s.results)), Trajectories: bytesFile("trajectories.jsonl", jsonLines(t, lines)), HasSources: true, Vouched: s.vouched}
+	in := Input{Results: bytesFile("results.jsonl", jsonLines(t, s.results)), Trajectories: bytesFile("trajectories.jsonl", jsonLines(t, lines)), HasSources: true, Vouched: s.vouched, Published: s.published}
 	if s.metadata != nil {
 		doc, _ := json.Marshal(s.metadata)
 		in.Metadata = bytesFile("metadata.json", doc)
 	}
 	for name, text := range s.sources {
-		in.Sources = append(in.Sources, SourceFile{Path: name, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }})
+		in.Sources = append(in.Sources, SourceFile{Path: name, Agent: true, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }})
 	}
 	if len(s.bodies) > 0 {
 		in.Bodies = func(sum string) (io.ReadCloser, error) {

@@ -57,23 +57,23 @@ var lackTable = [numLacks]struct {
 	blind []int
 	told  []int
 }{
-	lackTrajectory: {"results without a trajectory", []int{aud1, aud3, aud4}, []int{aud2, aud8, aud10}},
-	lackRepetition: {"executions without a trajectory", []int{aud1, aud3, aud4}, []int{aud2, aud8, aud10}},
+	lackTrajectory: {"results without a trajectory", []int{aud1, aud3, aud4}, []int{aud2, aud8, aud10, aud12}},
+	lackRepetition: {"executions without a trajectory", []int{aud1, aud3, aud4}, []int{aud2, aud8, aud10, aud12}},
 
-	lackQuestion:   {"results without the question", nil, []int{aud1}},
-	lackExpected:   {"results without the expected answer", []int{aud1, aud3, aud5}, nil},
-	lackVerdict:    {"results that do not say whether the answer is correct", []int{aud1, aud2, aud5}, nil},
+	lackQuestion:   {"results without the question", nil, []int{aud1, aud11}},
+	lackExpected:   {"results without the expected answer", []int{aud1, aud3, aud5}, []int{aud11, aud12}},
+	lackVerdict:    {"results that do not say whether the answer is correct", []int{aud1, aud2, aud5}, []int{aud12}},
 	lackAnswer:     {"results without the answer", nil, []int{aud5, aud10}},
 	lackAnswerRest: {fmt.Sprintf("answers of which only the first %d bytes are read", maxKeptAnswer), nil, []int{aud10}},
 	lackTurns:      {"correct results without turns", nil, []int{aud2}},
 	lackTokens:     {"correct results without outputTokens", nil, []int{aud2}},
 
-	lackSteps:      {"trajectories without steps", []int{aud1, aud3, aud4}, []int{aud2, aud8, aud10}},
+	lackSteps:      {"trajectories without steps", []int{aud1, aud3, aud4}, []int{aud2, aud8, aud10, aud12}},
 	lackPrompts:    {"trajectories without a prompt", []int{aud3}, nil},
 	lackModelCalls: {"trajectories that state more output tokens than their llm_call steps have", nil, []int{aud2, aud3, aud10}},
 	lackTool:       {"tools in tools_used that no tool_call step names", nil, []int{aud1, aud4, aud8}},
 
-	lackKind:   {"steps of a type that the audit does not know", nil, []int{aud1, aud3, aud4, aud8, aud10}},
+	lackKind:   {"steps of a type that the audit does not know", nil, []int{aud1, aud3, aud4, aud8, aud10, aud12}},
 	lackName:   {"tool calls without a name", nil, []int{aud4}},
 	lackCall:   {"tool results without their call", []int{aud4}, []int{aud1, aud8}},
 	lackResult: {"tool calls without their result", []int{aud1}, nil},
@@ -82,12 +82,12 @@ var lackTable = [numLacks]struct {
 	lackPromptRest: {"prompts recorded only in part, without gold_hits or a body", []int{aud3}, nil},
 	lackSentText:   {"model calls without what the model was sent", nil, []int{aud3}},
 	lackSentRest:   {"model calls with only a part of what the model was sent, without gold_hits or a body", []int{aud3}, nil},
-	lackSaidText:   {"model calls without what the model said", nil, []int{aud2, aud10}},
+	lackSaidText:   {"model calls without what the model said", nil, []int{aud2, aud10, aud12}},
 	lackSaidRest:   {"model calls with only a part of what the model said, without a body", nil, []int{aud10}},
 	lackArgsText:   {"tool calls without their arguments", []int{aud4}, []int{aud1, aud8}},
 	lackArgsRest:   {"tool calls with only a part of their arguments", nil, []int{aud1, aud4, aud8}},
-	lackResultText: {"tool results without their text", []int{aud1}, nil},
-	lackResultRest: {"tool results recorded only in part, without gold_hits or a body", []int{aud1}, nil},
+	lackResultText: {"tool results without their text", []int{aud1}, []int{aud12}},
+	lackResultRest: {"tool results recorded only in part, without gold_hits or a body", []int{aud1}, []int{aud12}},
 	lackSource:     {"prompts with the answer, after a tool result of which not all was seen", []int{aud3}, nil},
 }
 

@@ -187,7 +187,7 @@ func probed(t *testing.T, list []probe, k *keeper, repeats int, steps func(i int
 	}
 	in := Input{Results: bytesFile("results.jsonl", jsonLines(t, results)), Trajectories: bytesFile("trajectories.jsonl", jsonLines(t, lines)),
 		Metadata: textFile("m", fmt.Sprintf(`{"gaia_split":"validation","voting_attempts":%d,"judge_cache_integrity_events":0}`, repeats)), HasSources: true,
-		Sources: []SourceFile{{Path: "run.py", Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("print(1)\n")), nil }}}}
+		Sources: []SourceFile{{Path: "run.py", Agent: true, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("print(1)\n")), nil }}}}
 	if k != nil {
 		in.Bodies = func(sum string) (io.ReadCloser, error) {
 			b, ok := k.bodies[sum]
