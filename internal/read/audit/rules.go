@@ -8,11 +8,12 @@ import (
 	"strings"
 	"sync"
 
+	"tallystick/internal/read/program"
 	"tallystick/internal/run/sight"
 )
 
 // RulesVersion changes with every change of what a check finds.
-const RulesVersion = 2
+const RulesVersion = 3
 
 // Rules are the version and digest of what the checks look for.
 func Rules() RulesUsed {
@@ -54,18 +55,23 @@ var tables = sync.OnceValue(func() string {
 		line("known source %s sure=%t", k.text, k.sure)
 	}
 	for _, s := range surfaces {
-		line("surface %s %s code=%t", s.name, s.pattern, s.code)
+		line("surface %s %s code=%t with=%s", s.name, s.pattern, s.code, s.with)
 	}
+	var words []string
+	for word, name := range surfaceWords {
+		words = append(words, word+"="+name)
+	}
+	sort.Strings(words)
+	line("surface words %q with %q; files %q %q; modules %s %s", words, machinery, machineFiles, surfaceData, surfaceModule, surfaceReplace)
 	line("code marks %q; write tools %q", codeMarks, writeTools)
 	for _, p := range injections {
-		line("injection %s %s", p.id, p.pattern)
+		line("injection %s %s raw=%t orders=%t then=%s", p.id, p.pattern, p.raw, p.orders, p.then)
 	}
-	line("key paths %s %s not under %q", pathShaped, answerKey, sanctioned)
-	for _, l := range languages {
-		for _, p := range l.patterns {
-			line("dynamic %s %s %s", l.name, p.id, p.pattern)
-		}
-	}
-	line("data files %q; programs that are not read %q, beginning %q", dataFiles, otherPrograms, binaries)
+	line("injections in pieces %s; seams of %d; orders behind %q %q", squeezedInjections, seamWords, beforeOrder, modals)
+	line("key paths %s; words %q %q, fillers %q, types %q; not under %q", pathShaped, keyNouns, keyGolds, fillers, dataTypes, sanctioned)
+	line("own folders %q %q; folders of a harness %q %q; names %q", ownFolders, workFolders, harnessFolders, systemFolders, keyNames)
+	line("case files %s; variables %s", caseFiles(), keyVariable())
+	line("%s", program.RulesText())
+	line("data files %q; programs that are not read %q %q, beginning %q", dataFiles, otherPrograms, scripts, binaries)
 	return b.String()
 })

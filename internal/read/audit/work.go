@@ -101,11 +101,11 @@ func (a *auditor) collision(r *result) {
 	if !r.correct || !r.hasGold {
 		return
 	}
-	answer, gold := sight.Normalise(r.answer), sight.Normalise(r.gold)
+	answer, gold := compared(r.answer), compared(r.gold)
 	why := ""
 	switch {
 	case answer == gold || sameNumber(answer, gold):
-	case slices.Contains(sight.Generic, answer):
+	case slices.Contains(sight.Generic, answer), slices.Contains(otherGeneric, answer):
 		why = "a generic answer"
 	case len([]rune(answer)) == 1 && len([]rune(gold)) > 1:
 		why = "a single character"
@@ -116,6 +116,26 @@ func (a *auditor) collision(r *result) {
 		f.fails = append(f.fails, fmt.Sprintf("task %s: answer %s is marked correct against %s: %s", r.id, quoted(answer), quoted(gold), why))
 	}
 }
+
+// compared is an answer as the original normalises it, folded, so that
+// full-width and look-alike letters are the letters that they stand for, and
+// without the signs around it.
+func compared(raw string) string {
+	s := sight.FoldString(sight.Normalise(raw))
+	if bare := strings.Trim(s, " .!?,;:\"'()[]*_`"); bare != "" {
+		return bare
+	}
+	return s
+}
+
+// otherGeneric are generic answers of other languages, and of other words, as
+// they fold.
+var otherGeneric = func() (list []string) {
+	for _, w := range strings.Fields("nope yeah okay correct right maybe idk tbd nil undefined nan unanswerable oui non si da нет да ja nein sim nao evet hayir tak nie 是 否 不知道 未知 はい いいえ 예 아니요 نعم لا हाँ नहीं") {
+		list = append(list, sight.FoldString(w))
+	}
+	return append(list, "i don't know", "i do not know", "not available", "not sure", "no answer", "cannot determine", "the answer")
+}()
 
 // sameNumber compares as the official scorer does, which takes off $, % and
 // commas: 5.0 for 5 is not a collision.

@@ -938,9 +938,8 @@ func (s *script) judgeFind(c *command, words []string) {
 func (s *script) texts(c *command) {
 	writes := len(c.words) > 0 && (c.words[0].literal() == "tee" || c.words[0].literal() == "touch" || c.words[0].literal() == "mkdir")
 	for i, w := range c.words {
-		if name, rest, ok := assigned(w); ok && name != "" {
+		if _, rest, ok := assigned(w); ok {
 			s.text(c, Text{Text: s.value(rest)})
-			continue
 		}
 		s.text(c, Text{Text: s.value(w), Writes: writes && i > 0})
 		s.envOf(c, w)
