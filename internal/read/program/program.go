@@ -114,7 +114,7 @@ type Program struct {
 const (
 	maxNested = 3
 	maxDepth  = 40
-	maxBound  = 256     // places where one name is bound
+	maxBound  = 64      // places where one name is bound
 	maxLine   = 512     // tokens of one statement that are looked over
 	maxSteps  = 100_000 // and 64 for each token
 )

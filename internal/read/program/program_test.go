@@ -91,7 +91,7 @@ func TestConstantTextsAreFollowed(t *testing.T) {
 				found = found || x.Text == "/srv/answers.json" && !x.Writes
 			}
 			if !found {
-				t.Errorf("%s: %s: texts %q", name, text, p.Texts)
+				t.Errorf("%s: %s: texts %+v", name, text, p.Texts)
 			}
 		}
 	}

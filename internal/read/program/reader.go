@@ -43,7 +43,7 @@ func (r *reader) read() {
 		if r.skip[i] || !r.beginsOperand(i) {
 			continue
 		}
-		if r.steps > maxSteps+64*len(r.list) {
+		if r.tooInvolved() {
 			// A program that nobody can follow is not one that is known to be fixed.
 			r.note(i, "too-involved")
 			return
@@ -61,6 +61,8 @@ func (r *reader) read() {
 		}
 	}
 }
+
+func (r *reader) tooInvolved() bool { return r.steps > maxSteps+64*len(r.list) }
 
 // note tells of a run, unless the expression is only read for its value.
 func (r *reader) note(at int, id string) {
@@ -155,7 +157,7 @@ var prefixes = setOf("await new void yield return not")
 // operand reads a name, a literal or a parenthesis, and all that is done with it:
 // members, indexes, calls.
 func (r *reader) operand(i int) (value, int) {
-	if r.depth >= maxDepth || i >= len(r.list) {
+	if r.depth >= maxDepth || i >= len(r.list) || r.tooInvolved() {
 		return unknown, max(i+1, 0)
 	}
 	r.steps++
@@ -466,13 +468,10 @@ func (r *reader) followed(i int) (value, int) {
 	}
 	r.busy[i] = true
 	r.quiet++
-	deep := r.depth
 	v, next := r.expr(i)
 	r.quiet--
 	delete(r.busy, i)
-	if deep < maxDepth/2 {
-		r.kept[i] = keptValue{v, next}
-	}
+	r.kept[i] = keptValue{v, next}
 	return v, next
 }
 
@@ -507,11 +506,12 @@ func (r *reader) reference(i, next int, v value) {
 		r.note(i, rule.id)
 		return
 	}
-	if v.round && rule.how != moduleText {
+	handed := rule.how == shellText || rule.how == programArgs
+	if v.round && handed {
 		r.note(i, rule.id)
 		return
 	}
-	if rule.how != shellText && rule.how != programArgs && rule.how != moduleText && rule.how != called {
+	if !handed && rule.how != moduleText && rule.id != "unpickle" {
 		return
 	}
 	o := r.list[i].outer

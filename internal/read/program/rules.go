@@ -73,7 +73,7 @@ var pythonMethods = func() map[string]rule {
 	m := map[string]rule{}
 	rulesOf(m, rule{id: "load-module", how: called}, "exec_module load_module load_source")
 	rulesOf(m, rule{id: "interpreter", how: called}, "runsource runcode run_cell run_cell_magic")
-	rulesOf(m, rule{id: "introspection", how: called}, "__subclasses__")
+	rulesOf(m, rule{id: "introspection", how: called}, "all__subclasses__")
 	rulesOf(m, rule{id: "machine-code", how: called}, "PyRun_SimpleString PyRun_SimpleStringFlags")
 	return m
 }()
@@ -118,7 +118,7 @@ var goMethods = func() map[string]rule {
 // constants are names whose value is fixed wherever the program runs: this
 // program itself, its folder, its interpreter.
 var constants = map[*Language]map[string]string{
-	python:     {"__file__": "./main.py", "__name__": "__main__", "sys.executable": "python3", "os.sep": "/", "os.path.sep": "/", "os.curdir": ".", "os.pardir": "..", "string.ascii_lowercase": "abcdefghijklmnopqrstuvwxyz"},
+	python:     {"None": "None", "__file__": "./main.py", "__name__": "__main__", "sys.executable": "python3", "os.sep": "/", "os.path.sep": "/", "os.curdir": ".", "os.pardir": "..", "string.ascii_lowercase": "abcdefghijklmnopqrstuvwxyz"},
 	javascript: {"__dirname": ".", "__filename": "./main.js", "process.execPath": "node", "path.sep": "/", "import.meta.url": "./main.js", "import.meta.dirname": ".", "process.platform": "linux"},
 	golang:     {"filepath.Separator": "/", "os.PathSeparator": "/"},
 }

@@ -18,6 +18,7 @@ type script struct {
 	depth    int
 	cases    int  // case … esac around
 	pattern  bool // a pattern of case is read
+	ticks    int  // backticks around
 	commands []command
 	waiting  []*hereText // that begin behind the next line break
 	vars     map[string][]shellWord
@@ -393,10 +394,12 @@ func (s *script) word() shellWord {
 			s.i++
 			w.quoted = true
 			w.add("")
-			for s.i < len(s.data) && s.data[s.i] != '"' {
+			for s.i < len(s.data) && s.data[s.i] != '"' && !(s.ticks > 0 && s.data[s.i] == '`') {
 				s.doubleQuoted(&w, '"')
 			}
-			s.i = min(s.i+1, len(s.data))
+			if s.has(`"`) {
+				s.i++
+			}
 		case c == '$' && s.has("$'"):
 			s.i += 2
 			w.quoted = true
@@ -405,6 +408,8 @@ func (s *script) word() shellWord {
 			s.i++
 		case c == '$':
 			s.dollar(&w)
+		case c == '`' && s.ticks > 0:
+			return w // it ends what began with the other
 		case c == '`':
 			s.backtick(&w)
 		default:
@@ -433,7 +438,7 @@ func (s *script) doubleQuoted(w *shellWord, quote byte) {
 		}
 	case c == '$':
 		s.dollar(w)
-	case c == '`':
+	case c == '`' && s.ticks == 0:
 		s.backtick(w)
 	default:
 		from := s.i
@@ -454,7 +459,9 @@ func (s *script) ansiC() string {
 
 func (s *script) backtick(w *shellWord) {
 	s.i++
+	s.ticks++
 	s.list('`')
+	s.ticks--
 	w.parts = append(w.parts, part{command: true})
 }
 
@@ -669,7 +676,7 @@ func (s *script) judge(n int) {
 			s.judgeSource(c, words[1], raw[1])
 		}
 	case "trap", "alias":
-		if len(words) > 1 && strings.Trim(words[1], string(Hole)) == "" {
+		if len(words) > 1 && words[1] != "" && strings.Trim(words[1], string(Hole)) == "" {
 			s.note(c, "eval")
 		}
 	case "echo", "printf", "which", "type", "command", "man", "apt-get", "apt", "pip", "brew", "yum", "apk":
@@ -717,7 +724,7 @@ func (s *script) judgeName(c *command, name string, w shellWord) {
 		}
 	case len(s.vars[p.name]) == 0 && p.name == strings.ToUpper(p.name) && !isDigit(p.name[0]):
 		// A tool that the caller may name: $CC, $PYTHON.
-	case s.isLookedUp(p.name):
+	case s.isLookedUp(p.name), s.isOneOf(p.name):
 	default:
 		s.note(c, "exec-nonliteral")
 	}
@@ -731,6 +738,16 @@ func (s *script) isLookedUp(name string) bool {
 		}
 	}
 	return len(s.vars[name]) > 0
+}
+
+// isOneOf reports whether a variable is set to constants only, if to several.
+func (s *script) isOneOf(name string) bool {
+	for _, w := range s.vars[name] {
+		if strings.ContainsRune(s.valueAt(w, 4), Hole) {
+			return false
+		}
+	}
+	return len(s.vars[name]) > 1
 }
 
 func (s *script) lookedUpBy(name string) bool {

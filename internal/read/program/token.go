@@ -40,15 +40,17 @@ type token struct {
 
 // A scanner makes tokens.
 type scanner struct {
-	l     *Language
-	data  []byte
-	i     int
-	line  int
-	from  int // where the line begins
-	fresh bool
-	depth int // of brackets
-	nest  int // of strings with code inside
-	list  []token
+	l    *Language
+	data []byte
+	i    int
+	line int
+	from int // where the line begins
+	// The line where the present token begins, and where that begins.
+	tokenLine, tokenFrom int
+	fresh                bool
+	depth                int // of brackets
+	nest                 int // of strings with code inside
+	list                 []token
 }
 
 func scan(l *Language, data []byte, line int) []token {
@@ -87,7 +89,11 @@ func link(list []token) {
 }
 
 func (s *scanner) put(k kind, at int, txt string) {
-	s.list = append(s.list, token{kind: k, line: s.line, at: at, first: s.fresh, col: at - s.from, text: txt})
+	line, from := s.line, s.from
+	if at < from { // a string over several lines
+		line, from = s.tokenLine, s.tokenFrom
+	}
+	s.list = append(s.list, token{kind: k, line: line, at: at, first: s.fresh, col: at - from, text: txt})
 	s.fresh = false
 }
 
@@ -113,6 +119,7 @@ func (s *scanner) until(stop byte) {
 	depth := 0
 	for s.i < len(s.data) {
 		c := s.data[s.i]
+		s.tokenLine, s.tokenFrom = s.line, s.from
 		if stop != 0 && depth == 0 && s.stops(c) {
 			return
 		}

@@ -315,8 +315,8 @@ func (r *reader) attr(v value, name string, at int) value {
 	if r.l == python && name == "os" {
 		return value{kind: named, s: "os"}
 	}
-	if r.l == python && name == "__subclasses__" {
-		r.note(at, "introspection")
+	if r.l == python && name == "__subclasses__" && (strings.HasPrefix(v.last, "__") || v.called) {
+		r.note(at, "introspection") // from a base class down to all classes that there are
 	}
 	return value{last: name, made: v.made, fn: v.fn && (name == "__proto__" || name == "prototype")}
 }
@@ -349,8 +349,8 @@ func (r *reader) member(v value, name string) value {
 			return value{kind: method, s: name, base: &v}
 		case name == "__call__":
 			return v
-		case name == "__subclasses__":
-			return value{last: name}
+		case name == "__subclasses__" && (q == "object" || strings.HasSuffix(q, "__")):
+			return value{last: "all" + name}
 		}
 	case javascript:
 		switch {
