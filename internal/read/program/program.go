@@ -108,6 +108,14 @@ type Text struct {
 type Program struct {
 	Runs  []Run
 	Texts []Text
+
+	ran []ranFile
+}
+
+// A ranFile is a file that a program runs.
+type ranFile struct {
+	file string
+	run  Run
 }
 
 // maxDepth bounds programs inside programs, and expressions inside expressions.
@@ -123,6 +131,19 @@ const (
 func Read(l *Language, data []byte) Program {
 	var p Program
 	p.read(l, data, 0, 0)
+	// A program that runs what it has written itself runs a text.
+	written := map[string]bool{}
+	for _, t := range p.Texts {
+		if t.Writes {
+			written[path.Clean(t.Text)] = true
+		}
+	}
+	for _, r := range p.ran {
+		if written[path.Clean(r.file)] {
+			p.add(r.run)
+		}
+	}
+	p.ran = nil
 	return p
 }
 

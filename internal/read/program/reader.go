@@ -92,7 +92,7 @@ func (r *reader) beginsOperand(i int) bool {
 }
 
 // operandWords are keywords that an operand may begin with.
-var operandWords = setOf("this import new await super")
+var operandWords = setOf("this import new await super async function")
 
 // endsOperand reports whether a token may be the end of one, so that a bracket
 // behind it is a call or an index.
@@ -164,7 +164,7 @@ func (r *reader) operand(i int) (value, int) {
 	r.depth++
 	defer func() { r.depth-- }()
 	made := false // new X(…)
-	for i < len(r.list) && (r.list[i].kind == word && prefixes[r.list[i].text] || r.isSign(i, "&") || r.isSign(i, "*")) {
+	for i < len(r.list) && (r.list[i].kind == word && prefixes[r.list[i].text] || r.isWord(i, "async") && r.isWord(i+1, "function") || r.isSign(i, "&") || r.isSign(i, "*")) {
 		made = made || r.list[i].text == "new"
 		i++
 	}
@@ -224,7 +224,10 @@ func (r *reader) primary(i int) (value, int) {
 	case number:
 		return numeric(t.text), i + 1
 	case word:
-		if t.text == "function" || t.text == "class" || t.text == "lambda" || t.text == "func" {
+		switch t.text {
+		case "function":
+			return value{fn: true}, r.functionEnd(i)
+		case "class", "lambda", "func":
 			return value{fn: true}, i + 1
 		}
 		return r.name(i), i + 1
@@ -239,6 +242,20 @@ func (r *reader) primary(i int) (value, int) {
 		}
 	}
 	return unknown, i + 1
+}
+
+// functionEnd is behind the body of a function.
+func (r *reader) functionEnd(i int) int {
+	for j := i + 1; j < len(r.list) && j < i+40; j++ {
+		if r.isSign(j, "(") {
+			j = r.matchOf(j)
+			continue
+		}
+		if r.isSign(j, "{") {
+			return r.matchOf(j) + 1
+		}
+	}
+	return i + 1
 }
 
 // An argument is one of a call, or an element of a list.
@@ -713,11 +730,12 @@ func (r *reader) judge(rule rule, v value, open, begin int) {
 		if !strings.Contains(loader, "SafeLoader") && !strings.Contains(loader, "BaseLoader") {
 			r.note(begin, rule.id)
 		}
-	case flagSet:
-		if got, ok := r.keyword(args, rule.flag); ok && got == rule.value {
+	case workerText:
+		if len(args) > 0 && !args[0].v.isConstant() || r.option(open, rule.flag) {
 			r.note(begin, rule.id)
 		}
-		if r.l == javascript && r.option(open, rule.flag) {
+	case flagSet:
+		if got, ok := r.keyword(args, rule.flag); ok && got == rule.value {
 			r.note(begin, rule.id)
 		}
 	}
@@ -793,6 +811,9 @@ func (r *reader) judgeProgram(rule rule, args []argument, open, begin int) {
 	if r.l == javascript && r.option(open, "shell") {
 		shellToo = true
 	}
+	if rule.repeats && len(list) > 1 {
+		list = slices.Delete(list, 1, 2)
+	}
 	if len(list) == 0 {
 		if len(args) > rule.arg {
 			r.note(begin, rule.id)
@@ -827,11 +848,44 @@ func (r *reader) programValue(id string, list []value, begin int) {
 	for _, w := range words {
 		r.keep(Text{Line: r.list[begin].line, Text: w})
 	}
-	if run, code, l := interpreterRuns(words); run != "" {
+	run, code, l := interpreterRuns(words)
+	switch {
+	case run != "":
 		r.note(begin, run)
-	} else if l != nil {
+	case l != nil:
 		r.inside(l, code, begin)
+	case readsProgram(words):
+		r.note(begin, "exec-stdin")
+	default:
+		r.ran(begin, words)
 	}
+}
+
+// ran keeps the files that a program runs: one that it has written itself is not
+// fixed.
+func (r *reader) ran(begin int, words []string) {
+	if r.quiet > 0 {
+		return
+	}
+	t := r.list[begin]
+	for _, w := range words[:min(len(words), 3)] {
+		r.p.ran = append(r.p.ran, ranFile{w, Run{Line: t.line, ID: "run-written", Text: lineAt(r.data, t.at)}})
+	}
+}
+
+// readsProgram reports whether an interpreter is given neither a text nor a file:
+// it runs what it is fed.
+func readsProgram(words []string) bool {
+	in, ok := interpreters[strings.TrimRight(words[0][strings.LastIndexByte(words[0], '/')+1:], "0123456789.")]
+	if !ok || !in.file {
+		return false
+	}
+	for _, w := range words[1:] {
+		if w != "-" && w != "-s" && w != "-i" && w != "-u" && w != "-e" && w != "-l" {
+			return false
+		}
+	}
+	return true
 }
 
 func (r *reader) begins(i int) bool { return i < len(r.list) && r.list[i].made }
@@ -852,7 +906,7 @@ func (r *reader) judgeModule(rule rule, args []argument, begin int) {
 			}
 		}
 		head, _, cut := strings.Cut(s, string(Hole))
-		if !cut || strings.HasPrefix(head, ".") && len(head) > 2 || r.l == python && strings.Contains(head, ".") {
+		if !cut || strings.HasPrefix(head, "./") || strings.HasPrefix(head, "../") || r.l == python && strings.Contains(head, ".") {
 			return
 		}
 	}
@@ -892,23 +946,23 @@ func hasFixedName(s string) bool {
 // a finding if the text is not constant, else the text and its language.
 func interpreterRuns(words []string) (id, code string, l *Language) {
 	words = slices.Clone(words)
+	carried := false
 	for k := range words {
 		name := words[k][strings.LastIndexByte(words[k], '/')+1:]
 		in, ok := interpreters[strings.TrimRight(name, "0123456789.")]
 		if !ok {
-			if k == 0 && !carriers[name] {
-				return "", "", nil
-			}
+			carried = carried || carriers[name]
 			continue
+		}
+		if k > 0 && !carried && !(in.language == shell && k+1 < len(words) && in.isCode(words[k+1])) {
+			continue // the name of an interpreter among the arguments of another program
 		}
 		for j := k + 1; j < len(words); j++ {
 			w := words[j]
-			if w == "" || w[0] != '-' || w == "-" || w == "--" {
-				if j == k+1 || true {
-					// The file that it runs.
-					if w != "" && w != "-" && w != "--" && in.file && !hasFixedName(w) {
-						return "exec-nonliteral", "", nil
-					}
+			if w == "" || w[0] != '-' && !slices.Contains(in.flags, w) || w == "-" || w == "--" {
+				// The file that it runs.
+				if w != "" && w != "-" && w != "--" && in.file && !hasFixedName(w) {
+					return "exec-nonliteral", "", nil
 				}
 				break
 			}
@@ -923,6 +977,9 @@ func interpreterRuns(words []string) (id, code string, l *Language) {
 			}
 			if attached := in.attached(w); attached != "" {
 				return codeOf(attached, in)
+			}
+			if j+1 < len(words) && words[j+1] == "--" {
+				j++
 			}
 			if j+1 < len(words) {
 				return codeOf(words[j+1], in)

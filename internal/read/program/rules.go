@@ -11,8 +11,11 @@ import (
 type rule struct {
 	id  string
 	how how
-	arg int // the argument that counts
-	one bool
+	arg int  // the argument that counts
+	one bool // it is the only one that does
+	// repeats says that the program's name comes a second time, as its first
+	// argument.
+	repeats bool
 	// Of flagSet: the option and the value that make it one.
 	flag, value string
 }
@@ -30,6 +33,7 @@ const (
 	notConstant      // the argument must be constant
 	unsafeLoader     // unless a safe loader is named
 	flagSet          // if an option is set
+	workerText       // the argument must be constant, and an option not set
 	defines          // a type that is filled in: exec.Cmd{Path: …}; Function in JavaScript
 )
 
@@ -56,12 +60,14 @@ var pythonRules = func() map[string]rule {
 	rulesOf(m, rule{id: "unpickle", how: flagSet, flag: "allow_pickle", value: "True"}, "numpy.load")
 	rulesOf(m, rule{id: "unpickle", how: flagSet, flag: "weights_only", value: "False"}, "torch.load")
 	rulesOf(m, rule{id: "unsafe-yaml", how: unsafeLoader}, "yaml.load yaml.load_all")
-	rulesOf(m, rule{id: "unsafe-yaml", how: called}, "yaml.unsafe_load yaml.unsafe_load_all")
+	rulesOf(m, rule{id: "unsafe-yaml", how: called}, "yaml.unsafe_load yaml.unsafe_load_all yaml.full_load yaml.full_load_all")
+	rulesOf(m, rule{id: "load-module", how: notConstant, arg: 1}, "importlib.util.spec_from_file_location")
 	rulesOf(m, rule{id: "exec-nonliteral", how: shellText}, "os.system os.popen posix.system nt.system subprocess.getoutput subprocess.getstatusoutput commands.getoutput commands.getstatusoutput popen2.popen2 asyncio.create_subprocess_shell pexpect.run pexpect.runu invoke.run anyio.run_process")
 	rulesOf(m, rule{id: "exec-nonliteral", how: programArgs, one: true}, "subprocess.run subprocess.call subprocess.check_call subprocess.check_output subprocess.Popen pexpect.spawn pty.spawn")
-	rulesOf(m, rule{id: "exec-nonliteral", how: programArgs}, "asyncio.create_subprocess_exec os.execl os.execle os.execlp os.execlpe")
-	rulesOf(m, rule{id: "exec-nonliteral", how: programArgs, one: true}, "os.execv os.execve os.execvp os.execvpe os.posix_spawn os.posix_spawnp os.startfile")
-	rulesOf(m, rule{id: "exec-nonliteral", how: programArgs, arg: 1, one: true}, "os.spawnl os.spawnle os.spawnlp os.spawnv os.spawnve os.spawnvp os.spawnvpe")
+	rulesOf(m, rule{id: "exec-nonliteral", how: programArgs}, "asyncio.create_subprocess_exec")
+	rulesOf(m, rule{id: "exec-nonliteral", how: programArgs, repeats: true}, "os.execl os.execle os.execlp os.execlpe os.execv os.execve os.execvp os.execvpe os.posix_spawn os.posix_spawnp")
+	rulesOf(m, rule{id: "exec-nonliteral", how: programArgs, one: true}, "os.startfile")
+	rulesOf(m, rule{id: "exec-nonliteral", how: programArgs, arg: 1, repeats: true}, "os.spawnl os.spawnle os.spawnlp os.spawnv os.spawnve os.spawnvp os.spawnvpe")
 	rulesOf(m, rule{id: "eval", how: notConstant}, "cProfile.run profile.run pdb.run pdb.runeval bdb.run trace.run")
 	rulesOf(m, rule{id: "eval", how: textOnly}, "timeit.timeit timeit.repeat timeit.Timer timeit.default_timer")
 	rulesOf(m, rule{id: "machine-code", how: notConstant}, "ctypes.CDLL ctypes.PyDLL ctypes.WinDLL ctypes.OleDLL ctypes.cdll.LoadLibrary cffi.FFI.dlopen")
@@ -84,11 +90,12 @@ var javascriptRules = func() map[string]rule {
 	rulesOf(m, rule{id: "new-function", how: defines}, "Function AsyncFunction GeneratorFunction AsyncGeneratorFunction")
 	rulesOf(m, rule{id: "vm-run", how: called}, "vm.runInThisContext vm.runInNewContext vm.runInContext vm.compileFunction vm.Script vm.SourceTextModule vm2.VM vm2.NodeVM vm2.VMScript isolated-vm.Isolate repl.start")
 	rulesOf(m, rule{id: "eval", how: textOnly}, "setTimeout setInterval setImmediate requestAnimationFrame")
-	rulesOf(m, rule{id: "eval", how: flagSet, flag: "eval"}, "Worker worker_threads.Worker")
-	rulesOf(m, rule{id: "dynamic-import", how: moduleText}, "import require importScripts module.createRequire Module._load")
+	rulesOf(m, rule{id: "eval", how: workerText, flag: "eval"}, "Worker worker_threads.Worker SharedWorker")
+	rulesOf(m, rule{id: "exec-nonliteral", how: called}, "Deno.run process.binding process._linkedBinding")
+	rulesOf(m, rule{id: "dynamic-import", how: moduleText}, "import require importScripts module._load Module._load")
 	rulesOf(m, rule{id: "exec-nonliteral", how: shellText}, "exec execSync child_process.exec child_process.execSync shelljs.exec execaCommand execaCommandSync execa.command execa.execaCommand execa.execaCommandSync Bun.$ zx.$")
 	rulesOf(m, rule{id: "exec-nonliteral", how: programArgs}, `spawn spawnSync execFile execFileSync child_process.spawn child_process.spawnSync child_process.execFile child_process.execFileSync
-		child_process.fork execa execa.execa execaSync execa.execaSync cross-spawn cross-spawn.sync Bun.spawn Bun.spawnSync Deno.Command nano-spawn`)
+		child_process.fork fork execa execa.execa execaSync execa.execaSync cross-spawn cross-spawn.sync Bun.spawn Bun.spawnSync Deno.Command nano-spawn`)
 	return m
 }()
 
@@ -101,7 +108,8 @@ var javascriptMethods = func() map[string]rule {
 
 var goRules = func() map[string]rule {
 	m := map[string]rule{}
-	rulesOf(m, rule{id: "exec-nonliteral", how: programArgs}, "exec.Command syscall.Exec syscall.ForkExec syscall.StartProcess os.StartProcess")
+	rulesOf(m, rule{id: "exec-nonliteral", how: programArgs}, "exec.Command")
+	rulesOf(m, rule{id: "exec-nonliteral", how: programArgs, repeats: true}, "syscall.Exec syscall.ForkExec syscall.StartProcess os.StartProcess")
 	rulesOf(m, rule{id: "exec-nonliteral", how: programArgs, arg: 1}, "exec.CommandContext")
 	rulesOf(m, rule{id: "exec-nonliteral", how: defines}, "exec.Cmd")
 	rulesOf(m, rule{id: "plugin", how: notConstant}, "plugin.Open")
@@ -162,7 +170,7 @@ func foldsOf(rows ...any) map[string]foldKind {
 
 var folds = map[*Language]map[string]foldKind{
 	python: foldsOf(
-		foldFirst, "str list tuple os.fspath os.path.expanduser os.path.expandvars os.path.abspath os.path.realpath os.path.normpath shutil.which functools.partial partial staticmethod classmethod shlex.quote open io.open bytes.decode asyncio.coroutine functools.cache functools.wraps",
+		foldFirst, "ctypes.util.find_library find_library str list tuple os.fspath os.path.expanduser os.path.expandvars os.path.abspath os.path.realpath os.path.normpath shutil.which functools.partial partial staticmethod classmethod shlex.quote open io.open bytes.decode asyncio.coroutine functools.cache functools.wraps",
 		foldBytes, "bytes bytearray",
 		foldEnv, "os.getenv os.environb os.environ.get",
 		foldPath, "os.path.join posixpath.join pathlib.Path pathlib.PurePath pathlib.PosixPath Path PurePath ntpath.join",
@@ -207,6 +215,7 @@ func canonical(l *Language, name string) string {
 
 var otherNames = map[*Language]map[string]string{
 	python:     {"__builtins__": "builtins", "__builtin__": "builtins", "np": "numpy", "pd": "pandas", "sp": "subprocess", "posix": "os", "nt": "os", "cPickle": "pickle", "_pickle": "pickle", "commands": "subprocess"},
+	golang:     {"unix": "syscall", "windows": "syscall"},
 	javascript: {"cp": "child_process", "childProcess": "child_process", "child_process_1": "child_process", "shell": "shelljs"},
 }
 
@@ -298,6 +307,9 @@ var interpreters = func() map[string]interpreter {
 	m["Rscript"] = interpreter{flags: []string{"-e"}, short: "e", file: true}
 	m["pwsh"] = interpreter{flags: []string{"-c", "-Command", "-EncodedCommand", "-enc"}, short: "", file: true}
 	m["powershell"] = m["pwsh"]
+	m["expect"] = interpreter{flags: []string{"-c"}, short: "c", file: true}
+	m["cmd"] = interpreter{flags: []string{"/C", "/c", "/K"}}
+	m["cmd.exe"] = m["cmd"]
 	m["tclsh"] = interpreter{file: true}
 	return m
 }()

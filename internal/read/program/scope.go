@@ -331,7 +331,7 @@ func (r *reader) dotted(i int) (string, int) {
 }
 
 func (r *reader) pythonImport(i int) {
-	for i < len(r.list) && r.list[i].kind != ending {
+	for i < len(r.list) && r.list[i].kind != ending && !r.isSign(i, ";") {
 		name, next := r.dotted(i)
 		b := r.here(i, -1)
 		switch {
@@ -366,7 +366,7 @@ func (r *reader) pythonFrom(i int) {
 	if !r.isWord(j, "import") {
 		return
 	}
-	for j++; j < len(r.list) && r.list[j].kind != ending; j++ {
+	for j++; j < len(r.list) && r.list[j].kind != ending && !r.isSign(j, ";"); j++ {
 		r.skipAt(j)
 		if r.isSign(j, "*") {
 			r.stars = append(r.stars, module)

@@ -120,6 +120,12 @@ func (s *script) list(stop byte) {
 			} else {
 				s.i = len(s.data)
 			}
+		case len(c.words) > 0 && c.words[0].literal() == "[[" && strings.IndexByte("|&<>()!", ch) >= 0:
+			s.i++ // signs of a condition
+			if c.words[len(c.words)-1].literal() == "]]" {
+				s.i--
+				flush(false)
+			}
 		case s.pattern && ch == ')':
 			s.i++
 			s.pattern = false
@@ -189,7 +195,7 @@ func (s *script) reserved(word string) {
 	}
 }
 
-var reserved = setOf("then do else elif if while until ! { } fi done esac case time function")
+var reserved = setOf("then do else elif if while until ! { } fi done esac case time function coproc")
 
 func (s *script) has(p string) bool { return bytes.HasPrefix(s.data[s.i:], []byte(p)) }
 
@@ -393,7 +399,9 @@ func (s *script) word() shellWord {
 		case c == '"':
 			s.i++
 			w.quoted = true
-			w.add("")
+			if s.has(`"`) {
+				w.add("")
+			}
 			for s.i < len(s.data) && s.data[s.i] != '"' && !(s.ticks > 0 && s.data[s.i] == '`') {
 				s.doubleQuoted(&w, '"')
 			}
@@ -617,12 +625,14 @@ func (s *script) valueAt(w shellWord, depth int) string {
 	return b.String()
 }
 
-func (s *script) note(c *command, id string) {
+func (s *script) note(c *command, id string) { s.p.add(s.run(c, id)) }
+
+func (s *script) run(c *command, id string) Run {
 	at := min(c.at, len(s.data))
 	for at < len(s.data) && (s.data[at] == '\n' || s.data[at] == ' ' || s.data[at] == '\t') {
 		at++
 	}
-	s.p.add(Run{Line: s.line + 1 + bytes.Count(s.data[:at], []byte("\n")), ID: id, Text: lineAt(s.data, at)})
+	return Run{Line: s.line + 1 + bytes.Count(s.data[:at], []byte("\n")), ID: id, Text: lineAt(s.data, at)}
 }
 
 func (s *script) text(c *command, t Text) {
@@ -675,7 +685,13 @@ func (s *script) judge(n int) {
 		if len(words) > 1 {
 			s.judgeSource(c, words[1], raw[1])
 		}
-	case "trap", "alias":
+	case "alias":
+		for _, w := range c.words[1:] {
+			if _, rest, ok := assigned(w); ok && len(rest.parts) > 0 && s.value(rest) == string(Hole) {
+				s.note(c, "eval")
+			}
+		}
+	case "trap", "watch":
 		if len(words) > 1 && words[1] != "" && strings.Trim(words[1], string(Hole)) == "" {
 			s.note(c, "eval")
 		}
@@ -683,12 +699,14 @@ func (s *script) judge(n int) {
 	case "at", "batch", "parallel":
 		if (c.piped || c.input != nil) && (name != "parallel" || len(words) == 1) {
 			s.note(c, "pipe-to-shell")
+		} else if len(words) > 1 && name == "parallel" {
+			s.judgeEach(c, words[1:], ":::")
 		}
 	case "crontab":
 		if c.piped && len(words) > 1 && words[1] == "-" {
 			s.note(c, "pipe-to-shell")
 		}
-	case "su", "script", "flock", "watch":
+	case "su", "script", "flock":
 		s.judgeProgram(c, words)
 		for i := 1; i+1 < len(words); i++ {
 			if words[i] == "-c" {
@@ -699,20 +717,30 @@ func (s *script) judge(n int) {
 		s.judgeXargs(c, words)
 	case "find":
 		s.judgeFind(c, words)
+	case "awk", "gawk", "mawk":
+		if slices.ContainsFunc(words, func(w string) bool { return strings.ContainsRune(w, Hole) && strings.Contains(w, "system(") }) {
+			s.note(c, "exec-interpolated-template")
+		}
 	default:
 		s.judgeProgram(c, words)
+		s.ran(c, words)
+	}
+}
+
+// ran keeps the files that the script runs, itself or by an interpreter.
+func (s *script) ran(c *command, words []string) {
+	for _, w := range words[:min(len(words), 3)] {
+		s.p.ran = append(s.p.ran, ranFile{w, s.run(c, "run-written")})
 	}
 }
 
 // judgeName looks at the name of the command itself.
 func (s *script) judgeName(c *command, name string, w shellWord) {
-	if len(w.parts) != 1 || hasFixedName(name) {
-		if len(w.parts) > 1 && !hasFixedName(name) && strings.IndexByte(name, '=') < 0 && slices.ContainsFunc(w.parts, func(p part) bool { return p.command }) {
-			s.note(c, "exec-nonliteral")
-		}
+	if len(w.parts) == 0 || hasFixedName(name) || strings.IndexByte(name, '=') >= 0 {
 		return
 	}
-	switch p := w.parts[0]; {
+	// Of ./$x the last part is what it is called.
+	switch p := w.parts[len(w.parts)-1]; {
 	case p.command && !w.quoted:
 		s.note(c, "exec-nonliteral") // $(cat x)
 	case p.command:
@@ -886,7 +914,7 @@ func (s *script) judgeInterpreter(c *command, in interpreter, words []string) {
 		if f := s.value(*c.from); !hasFixedName(f) || slices.ContainsFunc(runsAnywhere, func(d string) bool { return strings.HasPrefix(f, d) }) {
 			s.note(c, "source-stream")
 		}
-	case slices.ContainsFunc(runsAnywhere[2:], func(d string) bool { return strings.HasPrefix(file, d) }):
+	case slices.ContainsFunc(runsAnywhere, func(d string) bool { return strings.HasPrefix(file, d) }):
 		s.note(c, "pipe-to-shell")
 	case slices.ContainsFunc(c.words, func(w shellWord) bool { return slices.ContainsFunc(w.parts, func(p part) bool { return p.process }) }):
 		s.note(c, "source-stream")

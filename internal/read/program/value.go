@@ -305,7 +305,7 @@ func (r *reader) attr(v value, name string, at int) value {
 		return value{kind: method, s: name, base: &v}
 	}
 	if r.l == javascript && name == "constructor" {
-		if v.fn || v.last == "constructor" {
+		if v.fn || v.last == "constructor" || v.kind == method {
 			r.note(at, "new-function")
 		}
 	}
@@ -315,7 +315,7 @@ func (r *reader) attr(v value, name string, at int) value {
 	if r.l == python && name == "os" {
 		return value{kind: named, s: "os"}
 	}
-	if r.l == python && name == "__subclasses__" && (strings.HasPrefix(v.last, "__") || v.called) {
+	if r.l == python && name == "__subclasses__" {
 		r.note(at, "introspection") // from a base class down to all classes that there are
 	}
 	return value{last: name, made: v.made, fn: v.fn && (name == "__proto__" || name == "prototype")}
@@ -337,6 +337,8 @@ func (r *reader) member(v value, name string) value {
 		switch {
 		case q == "builtins" && name == "__dict__" || q == "__builtins__" && name == "__dict__":
 			return value{kind: space, s: "builtins", round: true}
+		case q == "builtins" && (name == "get" || name == "__getitem__" || name == "__getattribute__"):
+			return value{kind: method, s: name, base: &value{kind: space, s: "builtins"}}
 		case q == "builtins":
 			return value{kind: named, s: name, round: v.round}
 		case name == "os" || name == "builtins" || name == "subprocess":
@@ -349,7 +351,7 @@ func (r *reader) member(v value, name string) value {
 			return value{kind: method, s: name, base: &v}
 		case name == "__call__":
 			return v
-		case name == "__subclasses__" && (q == "object" || strings.HasSuffix(q, "__")):
+		case name == "__subclasses__" && (q == "object" || strings.HasSuffix(q, ".__base__") || strings.HasSuffix(q, ".__class__") || strings.HasSuffix(q, ".__mro__")):
 			return value{last: "all" + name}
 		}
 	case javascript:
@@ -409,6 +411,9 @@ func (r *reader) index(v value, open int) value {
 		}
 		if v.s == "this" && (key.s == "eval" || key.s == "Function") {
 			return value{kind: named, s: key.s, round: true}
+		}
+		if r.l == javascript && globals[v.s] && key.kind == integer {
+			return value{kind: named, s: "globalThis"} // frames[0]
 		}
 		if !key.isConstant() || key.kind != str {
 			if watched[v.s] || r.l == javascript && globals[v.s] {
