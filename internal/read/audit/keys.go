@@ -196,18 +196,23 @@ var pathPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 // mayNameFile reports whether a call could name a file at all: most do not, and
 // are not read as programs.
 func mayNameFile(text []byte) bool {
-	if bytes.ContainsAny(text, "/\\.$%'\"`*_") {
+	if bytes.ContainsAny(text, "/\\$%\"`*_=(") {
 		return true
 	}
-	run := 0
-	for _, c := range text {
-		if c > ' ' {
-			if run++; run >= 12 {
-				return true
-			}
+	run, mixed := 0, false // a word that may be an encoding
+	for i, c := range text {
+		switch {
+		case c <= ' ':
+			run, mixed = 0, false
 			continue
+		case c == '.' && i+1 < len(text) && text[i+1] > ' ', c >= utf8.RuneSelf:
+			return true
+		case '0' <= c && c <= '9', 'A' <= c && c <= 'Z' && run > 0:
+			mixed = true
 		}
-		run = 0
+		if run++; run >= 12 && mixed {
+			return true
+		}
 	}
 	return false
 }
