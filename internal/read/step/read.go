@@ -240,8 +240,8 @@ func text(of func(r *reader) *[]byte) func(*reader, value) error {
 	}
 }
 
-// flag takes a mark that stays once it is set.
-func flag(to *bool, v value) error {
+// marks takes a mark that stays once it is set.
+func marks(to *bool, v value) error {
 	*to = *to || string(v) == "true"
 	return nil
 }

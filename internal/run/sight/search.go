@@ -12,6 +12,7 @@ type Search struct {
 	answers []Answer
 	pieces  []string // of base64, as they are written
 	encoded *Matcher // finds them in lower case
+	filter  *filter
 	fold    []byte
 }
 
@@ -24,7 +25,7 @@ func NewSearch(raw ...string) *Search {
 			s.pieces = append(s.pieces, a.encoded...)
 		}
 	}
-	s.encoded = encodedMatcher(s.pieces)
+	s.encoded, s.filter = encodedMatcher(s.pieces), newFilter(s.answers, s.pieces)
 	return s
 }
 
@@ -35,7 +36,7 @@ func (s *Search) Any() bool { return len(s.answers) > 0 }
 // [Unwrap] know: offsets in bytes of the text itself, in order. Of an answer inside
 // of something encoded it is where the encoded character begins.
 func (s *Search) Find(text []byte) []int64 {
-	if !s.Any() || !s.holds(text) {
+	if !s.Any() || s.filter != nil && !s.filter.lets(text) || !s.holds(text) {
 		return nil
 	}
 	var hits []int64

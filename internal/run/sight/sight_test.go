@@ -48,11 +48,13 @@ var spellings = []struct {
 	}},
 	{"a form", func(s string) string { return "a=" + url.QueryEscape(s) + "&b=1+x" }},
 	{"backslashes", func(s string) string { return eachRune(s, func(r rune) string { return fmt.Sprintf(`\u%04x`, r) }) }},
+	{"a letter a line, in JSON", func(s string) string { return spelled(s, `\n`) }},
 	{"JSON in JSON", func(s string) string { return strconv.Quote(strconv.Quote(s)) }},
 	{"base64 of it alone", func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }},
 	{"base64 in lower case", func(s string) string { return base64.StdEncoding.EncodeToString([]byte(strings.ToLower(s))) }},
-	{"base64 of a word before it", func(s string) string { return base64.StdEncoding.EncodeToString([]byte("A: " + s)) }},
-	{"base64 of two", func(s string) string { return base64.URLEncoding.EncodeToString([]byte("is " + s + ".")) }},
+	{"base64 with three bytes before it", func(s string) string { return base64.StdEncoding.EncodeToString([]byte("A: " + s)) }},
+	{"base64 with two", func(s string) string { return base64.URLEncoding.EncodeToString([]byte("= " + s + ".")) }},
+	{"base64 with one", func(s string) string { return base64.StdEncoding.EncodeToString([]byte("=" + s + ".")) }},
 	{"base64 of a sentence", func(s string) string {
 		return base64.StdEncoding.EncodeToString([]byte("the answer that they want is " + s + ", no more"))
 	}},
@@ -157,7 +159,7 @@ func TestOrdinaryTextsHoldNoAnswer(t *testing.T) {
 	for _, tt := range []struct{ answer, text, why string }{
 		{"Rome", "Jerome went home", "inside another word"},
 		{"Lima", "the climate of climax", "inside another word"},
-		{"Island", "it is land that they want", "two ordinary words"},
+		{"Iceland", "there is ice land and water", "two ordinary words"},
 		{"42188", "142188 421880 42188.5 421.88 4.2188", "other numbers"},
 		{"42188", "1 4 2 1 8 8 0 3", "a row of single digits"},
 		{"3.14159", "314159", "without its point"},
@@ -191,7 +193,7 @@ func TestSurprise(t *testing.T) {
 func TestSearchAgreesWithItself(t *testing.T) {
 	rng := rand.New(rand.NewPCG(29, 2))
 	alphabet := []string{"P", "a", "r", "i", "s", "Paris", " ", ".", "\n", "é", "а", "%50", "&#80;", `\u0050`, "\u200b", "UGFyaXM", "=", "x", "1", "&amp;", "+", "%", "\\", "\xff"}
-	search, found := NewSearch("Paris"), 0
+	search, found, skipped := NewSearch("Paris"), 0, 0
 	for range 100_000 {
 		var b bytes.Buffer
 		for range rng.IntN(12) {
@@ -202,14 +204,53 @@ func TestSearchAgreesWithItself(t *testing.T) {
 		if search.holds(text) != (len(hits) > 0) {
 			t.Fatalf("%q: %v", text, hits)
 		}
+		if !search.filter.lets(text) {
+			skipped++
+		}
 		for _, h := range hits {
 			if found++; h < 0 || h >= int64(len(text)) {
 				t.Fatalf("%q: %v", text, hits)
 			}
 		}
 	}
-	if found < 5000 {
-		t.Errorf("%d found: nothing was tried", found)
+	if found < 5000 || skipped < 5000 {
+		t.Errorf("%d found, %d skipped: nothing was tried", found, skipped)
+	}
+}
+
+// TestFilterHidesNoAnswer: what is skipped because the text cannot hold an answer
+// holds none, whatever stands between its characters.
+func TestFilterHidesNoAnswer(t *testing.T) {
+	rng := rand.New(rand.NewPCG(29, 5))
+	between := []string{"", "", "", " ", ".", "\n\n\t  ", `\n`, `\t`, `\"`, `\\`, " - ", "\x01", "+", "&", "%", "'", `\n\n`, "x", strings.Repeat(" ", 60), strings.Repeat("-", 15), strings.Repeat("-", 17)}
+	words := []string{"north", "west", "n", "t", "317", "42188", "Par", "is", "UGFyaXM=", "nothing", "=", "A", "r", "bm9ydGh3ZXN0LTMxNyBpcyBpdCBhbmQgbm8gbW9yZQ"}
+	for _, answer := range []string{"northwest-317", "Paris", "42188", "tnt rn", "7", "?", "nt", "éa"} {
+		search := NewSearch(answer)
+		found := 0
+		for range 60_000 {
+			var b bytes.Buffer
+			for range rng.IntN(4) {
+				b.WriteString(words[rng.IntN(len(words))] + between[rng.IntN(len(between))])
+			}
+			for _, r := range answer {
+				if rng.IntN(20) > 0 {
+					if rng.IntN(3) == 0 {
+						r = []rune(strings.ToUpper(string(r)))[0]
+					}
+					b.WriteRune(r)
+				}
+				b.WriteString(between[rng.IntN(len(between))*rng.IntN(2)])
+			}
+			b.WriteString(words[rng.IntN(len(words))])
+			if holds := search.holds(b.Bytes()); holds && !search.filter.lets(b.Bytes()) {
+				t.Fatalf("%q in %q was skipped", answer, b.Bytes())
+			} else if holds {
+				found++
+			}
+		}
+		if found < 500 {
+			t.Errorf("%q: %d found: nothing was tried", answer, found)
+		}
 	}
 }
 
@@ -220,7 +261,11 @@ func FuzzFind(f *testing.F) {
 	}
 	f.Add("4 2", "4\x00 2 \xff")
 	f.Fuzz(func(t *testing.T, answer, text string) {
-		for _, h := range NewSearch(answer).Find([]byte(text)) {
+		s := NewSearch(answer)
+		if s.Any() && s.holds([]byte(text)) && !s.filter.lets([]byte(text)) {
+			t.Fatalf("%q in %q was skipped", answer, text)
+		}
+		for _, h := range s.Find([]byte(text)) {
 			if h < 0 || h >= int64(len(text)) {
 				t.Fatalf("%q in %q at %d", answer, text, h)
 			}

@@ -44,6 +44,11 @@ func (l *layer) origin(i int) int {
 	return int(l.at[i])
 }
 
+// room is an empty layer for what a layer hides, which is seldom longer.
+func (l *layer) room() layer {
+	return layer{text: make([]byte, 0, len(l.text)), traced: l.traced}
+}
+
 // keep appends a part of another layer as it is.
 func (l *layer) keep(from *layer, i, j int) {
 	l.text = append(l.text, from.text[i:j]...)
@@ -104,7 +109,7 @@ func unentity(l *layer) (out layer, changed bool) {
 	if i < 0 || bytes.IndexByte(text[i:], ';') < 0 {
 		return out, false
 	}
-	out.traced = l.traced
+	out = l.room()
 	done := 0
 	for ; i >= 0; i = indexFrom(text, '&', i+1) {
 		end := i + 1
@@ -140,7 +145,7 @@ func unpercent(l *layer) (out layer, changed bool) {
 	if i < 0 && !hasFormSpace(text) {
 		return out, false
 	}
-	out.traced = l.traced
+	out = l.room()
 	done := 0
 	for i := 0; i < len(text); i++ {
 		switch {
@@ -196,14 +201,14 @@ func hexDigit(c byte) int {
 }
 
 // unbackslash resolves the escapes of strings in JSON and programs: \u0041, \x41,
-// \n, \". Only texts that have one of the first two or an escaped quotation mark
-// are looked at: a backslash alone is part of a path or a formula.
+// \n, \". In a path or a formula that makes another text of it, which is looked
+// through besides the text itself.
 func unbackslash(l *layer) (out layer, changed bool) {
 	text := l.text
 	if !hasEscape(text) {
 		return out, false
 	}
-	out.traced = l.traced
+	out = l.room()
 	done := 0
 	for i := bytes.IndexByte(text, '\\'); i >= 0 && i+1 < len(text); {
 		plainer, size := escaped(text, i)
@@ -221,8 +226,12 @@ func unbackslash(l *layer) (out layer, changed bool) {
 // escaped is what the escape at a place stands for, and its size; 0 if it is none.
 func escaped(text []byte, i int) (plainer string, size int) {
 	switch c := text[i+1]; c {
-	case 'n', 'r', 't':
-		return " ", 2
+	case 'n':
+		return "\n", 2
+	case 'r':
+		return "\r", 2
+	case 't':
+		return "\t", 2
 	case 'u', 'x':
 		digits := 4
 		if c == 'x' {
@@ -247,12 +256,8 @@ func hexAt(text []byte, at, digits int) (uint64, bool) {
 
 func hasEscape(text []byte) bool {
 	for i := bytes.IndexByte(text, '\\'); i >= 0 && i+1 < len(text); i = indexFrom(text, '\\', i+2) {
-		switch text[i+1] {
-		case 'u', 'x', '"':
+		if _, size := escaped(text, i); size > 0 {
 			return true
-		}
-		if i+2 >= len(text) {
-			break
 		}
 	}
 	return false
@@ -385,7 +390,7 @@ func isText(b []byte) bool {
 // Bounds of a piece of base64 that is looked for: the shortest has 36 bits.
 const (
 	minEncoded = 6
-	maxEncoded = 32 // more of it says no more
+	maxEncoded = 8 // more of it says no more, and one table of the matcher has all
 )
 
 // encodedPieces are what base64 has of an answer, as it is written, in lower and in
