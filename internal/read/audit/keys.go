@@ -101,16 +101,16 @@ func candidates(text string) []string {
 			}
 		}
 		take(w)
-		for _, plainer := range spellings(w) {
+		for _, plainer := range decodings(w) {
 			take(plainer)
 		}
 	}
 	return list
 }
 
-// spellings are the texts that a word encodes, if they are of printable
+// decodings are the texts that a word encodes, if they are of printable
 // characters: base64, hexadecimal, percent-encoding, backwards, rotated by 13.
-func spellings(w string) []string {
+func decodings(w string) []string {
 	var list []string
 	take := func(b []byte, err error) {
 		if err == nil && len(b) >= 6 && printable(b) {
