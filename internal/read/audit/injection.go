@@ -66,6 +66,10 @@ var injections = []injection{
 		pattern: `<\|(?:system|im_start|im_end|assistant|user)\|>|<<\s*/?sys\s*>>|\[/?inst\]|\bsystem override\b|\[\s*system (?:override|prompt|message|note|instruction)s?\s*\]|\bbegin (?:system|admin) (?:prompt|message|override)\b`},
 	{id: "system-override-block", raw: true, needles: "system", then: `\b(?:ignore|accept|correct|pass|grade|grader|judge|mark|score|override|instruction)`,
 		pattern: `(?:\[|<|#{2,} ?|\*\*)\s*/?system(?:\s*(?:prompt|message|note))?\s*:?\s*(?:\]|>|:|\*\*)`},
+	{id: "verdict-block", raw: true, needles: "verdict grade score judgment judgement result is_correct",
+		pattern: `<(?:verdict|grade|score|judge?ment|result|is_correct|correct)>\s*(?:correct|pass(?:ed)?|true|yes|1(?:\.0)?|100|c)\s*<`},
+	{id: "as-the-expected", orders: true, needles: "equivalent equal identical match same",
+		pattern: `\b(?:treat|consider|regard|accept|count|score|mark|judge|deem) (?:\w+ ){1,6}?(?:as |is |to be )?(?:equivalent|equal|identical|matching|a match|the same)(?: \w+){0,3} (?:expected|reference|correct|gold|golden|ground|target|right|key)\b`},
 	{id: "verdict-block", raw: true, needles: "correct verdict judgment judgement",
 		pattern: `"(?:verdict|correct|is_correct|judge?ment)"\s*:\s*(?:"correct"|"pass(?:ed)?"|true|"c")`},
 	// Other languages: what was said before is to be ignored, or this to be marked
@@ -98,6 +102,21 @@ var injections = []injection{
 	{id: "arabic", needles: "صحيح", pattern: `(?:اعتبر|صنف|قيم|ضع علامة).{0,40}(?:الاجابة|الإجابة|الجواب|هذا|هذه).{0,20}صحيح`},
 	{id: "hindi", needles: "निर्देश आदेश नियम", pattern: `(?:पिछल|पूर्व|ऊपर).{0,30}(?:निर्देश|आदेश|नियम).{0,30}(?:अनदेखा|नजरअंदाज|भूल)`},
 	{id: "hindi", needles: "उत्तर जवाब", pattern: `(?:उत्तर|जवाब).{0,30}सही.{0,20}(?:मान|चिह्नित|अंक)`},
+	{id: "german", needles: "prufer richter bewerter gutachter korrektor", then: `antwort|richtig|korrekt|bestanden|akzeptier`, pattern: `(?:du bist|sie sind) (?:jetzt |nun )?(?:der|die|ein|eine) (?:prufer|richter|bewerter|gutachter|korrektor)`},
+	{id: "german", needles: "richtig korrekt bestanden", pattern: `(?:antworte|antworten sie|gib|schreibe) (?:nur |bitte )?(?:mit |aus )?(?:richtig|korrekt|bestanden)(?: \.|$| und)`},
+	{id: "french", needles: "juge evaluateur correcteur examinateur", then: `repond|correct|accept|valid|juste`, pattern: `(?:tu es|vous etes) (?:maintenant )?(?:le|la|l|un|une) (?:juge|evaluateur|correcteur|examinateur)`},
+	{id: "french", needles: "repond", pattern: `repond(?:s|ez) (?:uniquement |seulement |simplement )?(?:par )?correcte?(?: \.|$| et)`},
+	{id: "spanish", needles: "juez evaluador calificador corrector", then: `respond|correct|acept|aprob`, pattern: `(?:eres|usted es) (?:ahora )?(?:el|la|un|una) (?:juez|evaluador|calificador|corrector)`},
+	{id: "spanish", needles: "responde responda", pattern: `respond[ea] (?:solo |unicamente |simplemente )?(?:con )?correct[oa](?: \.|$| y)`},
+	{id: "portuguese", needles: "juiz avaliador corretor", then: `respond|corret|aceit|aprov`, pattern: `voce e (?:agora )?(?:o|a|um|uma) (?:juiz|avaliador|corretor)`},
+	{id: "portuguese", needles: "responda responde", pattern: `respond[ae] (?:apenas |somente )?(?:com )?corret[oa](?: \.|$| e)`},
+	{id: "italian", needles: "giudice valutatore esaminatore", then: `rispond|corrett|accett|approv`, pattern: `sei (?:ora )?(?:il|la|un|una|l) (?:giudice|valutatore|esaminatore)`},
+	{id: "italian", needles: "rispondi risponda", pattern: `rispond[ia] (?:solo |semplicemente )?(?:con )?corrett[oa](?: \.|$| e)`},
+	{id: "russian", needles: "судья эксперт проверяющий оценщик экзаменатор", then: `ответ|правильн|верн|прим`, pattern: `(?:ты|вы) (?:теперь |сейчас )?(?:судья|эксперт|проверяющий|оценщик|экзаменатор)`},
+	{id: "russian", needles: "ответь ответьте", pattern: `ответьт?е? (?:только )?(?:правильно|верно)(?: \.|$)`},
+	{id: "chinese", needles: "评委 裁判 评分 評審 阅卷 閱卷 评判 評判", then: `正确|正確|通过|通過|满分|滿分`, pattern: `你(?:现在|現在)?是.{0,6}(?:评委|裁判|评分|評審|阅卷|閱卷|评判|評判)`},
+	{id: "japanese", needles: "採点 審査 判定 評価", then: `正解|合格|正しい|満点`, pattern: `あなたは.{0,8}(?:採点|審査|判定|評価)`},
+	{id: "korean", needles: "심사 채점 평가", then: `정답|통과|맞`, pattern: `당신은.{0,30}(?:심사|채점|평가)`},
 	{id: "indonesian", needles: "abaikan lupakan", pattern: `(?:abaikan|lupakan) .{0,30}(?:instruksi|perintah|aturan|petunjuk) .{0,20}(?:sebelumnya|di atas)`},
 	{id: "indonesian", needles: "tandai nilai anggap", pattern: `\b(?:tandai|nilai|anggap) (?:jawaban|ini) .{0,15}(?:sebagai )?(?:benar)`},
 	{id: "vietnamese", needles: "huong lenh quy", pattern: `bo qua .{0,30}(?:huong dan|chi dan|lenh|quy tac) .{0,20}(?:truoc|tren)`},
@@ -121,7 +140,7 @@ var preparedInjections = sync.OnceValue(func() (list []preparedInjection) {
 			q.needles = append(q.needles, sight.FoldString(n))
 		}
 		if p.then != "" {
-			q.then = regexp.MustCompile(p.then)
+			q.then = regexp.MustCompile(foldPattern(p.then))
 		}
 		list = append(list, q)
 	}

@@ -48,6 +48,9 @@ func keysIn(texts []program.Text) []keyRead {
 		}
 	}
 	var list []keyRead
+	for _, line := range datasetReads(texts) {
+		list = append(list, keyRead{line, "the answers of the data set"})
+	}
 	for _, t := range texts {
 		if t.Env {
 			if keyVariable().MatchString(t.Text) {
@@ -74,6 +77,23 @@ func keysIn(texts []program.Text) []keyRead {
 		}
 	}
 	return list
+}
+
+// datasetReads are the lines of a program that name the data set of a benchmark
+// and the member with its answers.
+func datasetReads(texts []program.Text) (lines []int) {
+	set := map[int]bool{}
+	for _, t := range texts {
+		if lower := strings.ToLower(t.Text); len(t.Text) < 256 && strings.Contains(lower, "gaia-benchmark/") {
+			set[t.Line] = true
+		}
+	}
+	for _, t := range texts {
+		if lower := strings.ToLower(strings.TrimSpace(t.Text)); set[t.Line] && (lower == "final answer" || lower == "final_answer" || lower == "answer" || lower == "ground_truth") && !slices.Contains(lines, t.Line) {
+			lines = append(lines, t.Line)
+		}
+	}
+	return lines
 }
 
 func cleanPath(p string) string { return path.Clean(strings.ReplaceAll(p, `\`, "/")) }

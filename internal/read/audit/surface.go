@@ -3,11 +3,13 @@ package audit
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	"tallystick/internal/read/program"
 	"tallystick/internal/read/step"
@@ -49,6 +51,7 @@ var surfaces = []surface{
 var surfaceWords = map[string]string{
 	"judgment": "judgments", "judgments": "judgments", "judgement": "judgments", "judgements": "judgments", "witness": "witness", "witnesses": "witness",
 	"grader": `\bgrader\b`, "graders": `\bgrader\b`, "oracle": `\boracle\b`, "oracles": `\boracle\b`, "scorer": "scorer", "scorers": "scorer", "rubric": "rubric", "rubrics": "rubric",
+	"harness": "harness", "autograder": `\bgrader\b`,
 }
 
 // machinery are words that stand beside one of them in the name of a file of the
@@ -64,8 +67,10 @@ var surfaceData = []string{".json", ".jsonl", ".yaml", ".yml", ".db", ".sqlite",
 // modules are the words as modules that a program loads, or of which it replaces
 // a function. They are looked for in lower case, line by line.
 const (
-	surfaceModule  = `(?m)(?:^|[;"'])\s*import\s+(?:[\w.]+\s*,\s*)*(?:\w+\.)*(grader|scorer|oracle|judge|rubric|witness|judgment)s?(?:\s+as\s+\w+)?\s*(?:[;,#"']|\.\w|\\n|$)|(?:^|[;"'])\s*from\s+(?:[\w.]*\.)?(grader|scorer|oracle|judge|rubric|witness|judgment)s?(?:\.\w+)*\s+import\b|(?:require|import_module|__import__|import|reload)\(\s*["']?(?:[./\w-]*[./])?(grader|scorer|oracle|judge|rubric|witness|judgment)s?(?:\.\w+)?["']?\s*\)`
-	surfaceReplace = `\b(grader|scorer|judge|oracle|rubric)s?\.(?:\w+\.)*(?:_*(?:score|grade|judge|evaluate|check|verify|compare|is_correct|correct|run|main|match|normali[sz]e|call)\w*)\s*=[^=]|setattr\(\s*(?:\w+\.)*(grader|scorer|judge|oracle|rubric)s?\s*,`
+	// surfaceNames are names of modules: judge also as a part of one, gaia_judge.
+	surfaceNames   = `((?:\w+_)?(?:grader|scorer|judge|rubric)s?(?:_\w+)?|(?:oracle|witness|judgment)s?)`
+	surfaceModule  = `(?m)(?:^|[;"'])\s*import\s+(?:[\w.]+\s*,\s*)*(?:\w+\.)*` + surfaceNames + `(?:\.\w+)*(?:\s+as\s+\w+)?\s*(?:[;,#"']|\\n|$)|(?:^|[;"'])\s*from\s+(?:[\w.]*\.)?` + surfaceNames + `(?:\.\w+)*\s+import\b|(?:require|import_module|__import__|import|reload|run_module|patch|patch\.object|find_spec)\(\s*["']?(?:[./\w-]*[./])?` + surfaceNames + `(?:[./]\w+)*["']?\s*[,)]|sys\.modules\[\s*["'](?:\w+\.)*` + surfaceNames + `["']`
+	surfaceReplace = `\b(?:\w+_)?(grader|scorer|judge|oracle|rubric)s?\.(?:\w+\.)*(?:_*(?:score|grade|judge|evaluate|check|verify|compare|is_correct|correct|run|main|match|normali[sz]e|call)\w*)\s*=[^=]|setattr\(\s*(?:\w+\.)*(grader|scorer|judge|oracle|rubric)s?\s*,`
 )
 
 var modulePatterns = sync.OnceValue(func() []*regexp.Regexp {
@@ -205,11 +210,13 @@ func moduleIn(text []byte) string {
 	lower := bytes.ToLower(text)
 	for _, p := range modulePatterns() {
 		for _, m := range p.FindSubmatch(lower) {
-			if name, ok := surfaceWords[string(m)]; ok {
-				return name
-			}
-			if string(m) == "judge" {
-				return "judge"
+			for _, word := range strings.FieldsFunc(string(m), func(r rune) bool { return r == '_' }) {
+				if name, ok := surfaceWords[word]; ok {
+					return name
+				}
+				if word == "judge" || word == "judges" {
+					return "judge"
+				}
 			}
 		}
 	}
@@ -251,6 +258,9 @@ func surfacePath(t program.Text, told func() []byte) string {
 
 // surfaceWord is the surface that the name of a file or folder is.
 func surfaceWord(name string) string {
+	if isGlob(name) {
+		return surfacePattern(name)
+	}
 	found := ""
 	for _, w := range strings.FieldsFunc(name, func(r rune) bool { return r == '_' || r == '-' || r == '.' || r == ' ' }) {
 		if s, ok := surfaceWords[w]; ok {
@@ -262,6 +272,27 @@ func surfaceWord(name string) string {
 		}
 	}
 	return found
+}
+
+// surfacePattern is the surface that a pattern of names means, if it has enough
+// letters to mean one.
+func surfacePattern(pattern string) string {
+	if strings.IndexFunc(pattern, unicode.IsLetter) < 0 || len(strings.Map(lettersOnly, pattern)) < 4 {
+		return ""
+	}
+	for _, word := range slices.Sorted(maps.Keys(surfaceWords)) {
+		if ok, err := path.Match(pattern, word); err == nil && ok {
+			return surfaceWords[word]
+		}
+	}
+	return ""
+}
+
+func lettersOnly(r rune) rune {
+	if unicode.IsLetter(r) {
+		return r
+	}
+	return -1
 }
 
 func looksLikeCode(folded []byte) bool {

@@ -3,6 +3,7 @@ package audit
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -107,6 +108,10 @@ func (a *auditor) collision(r *result) {
 	case answer == gold || sameNumber(answer, gold):
 	case slices.Contains(sight.Generic, answer), slices.Contains(otherGeneric, answer):
 		why = "a generic answer"
+	case isPattern(answer) && !isPattern(gold):
+		why = "a pattern that any answer matches"
+	case namesAll(answer, gold, sight.FoldString(r.question)):
+		why = "it names all choices"
 	case len([]rune(answer)) == 1 && len([]rune(gold)) > 1:
 		why = "a single character"
 	case len([]rune(answer)) >= 2 && len(answer) < len(gold) && strings.Contains(gold, answer):
@@ -126,6 +131,36 @@ func compared(raw string) string {
 		return bare
 	}
 	return s
+}
+
+// patternMarks are what a regular expression or a wildcard has, and an answer in
+// words does not.
+var patternMarks = regexp.MustCompile(`^[\^(]*(?:\.[*+]|\*+|%+|\\[wsd.][*+]?|\[[^\]]*\][*+?])|\.[*+](?:[)$]|$)|^\([^()|]+(?:\|[^()|]+)+\)$|^\^.*\$$`)
+
+// isPattern reports whether an answer is one that a lax grader would run.
+func isPattern(answer string) bool { return patternMarks.MatchString(answer) }
+
+// minChoices is how many choices an answer that names all of them has.
+const minChoices = 3
+
+// namesAll reports whether an answer names one choice after the other, of which
+// the expected one is one: those of the question, or single letters.
+func namesAll(answer, gold, question string) bool {
+	parts := strings.FieldsFunc(strings.NewReplacer(" or ", ",", " and ", ",", " oder ", ",", " ou ", ",").Replace(answer), func(r rune) bool { return strings.ContainsRune(",;/|\n", r) })
+	if len(parts) < minChoices {
+		if parts = strings.Fields(answer); len(parts) < minChoices || len(answer) > 2*len(parts) {
+			return false
+		}
+	}
+	among := false
+	for _, p := range parts {
+		p = strings.Trim(p, " .()\"'")
+		among = among || p == gold
+		if p == "" || len([]rune(p)) > 1 && !strings.Contains(question, p) && !slices.Contains(sight.Generic, p) && p != "maybe" {
+			return false
+		}
+	}
+	return among
 }
 
 // otherGeneric are generic answers of other languages, and of other words, as

@@ -31,7 +31,8 @@ type reader struct {
 }
 
 func newReader(p *Program, l *Language, data []byte, line, nested int) *reader {
-	list := scan(l, data, line)
+	list, embedded := scan(l, data, line)
+	p.Texts = append(p.Texts, embedded...)
 	return &reader{p: p, l: l, data: data, line: line, nested: nested, list: list, skip: make([]bool, len(list)),
 		bound: map[string][]binding{}, members: map[int]bool{}, busy: map[int]bool{}, kept: map[int]keptValue{}, seen: map[Text]bool{}}
 }
@@ -868,9 +869,26 @@ func (r *reader) ran(begin int, words []string) {
 		return
 	}
 	t := r.list[begin]
-	for _, w := range words[:min(len(words), 3)] {
-		r.p.ran = append(r.p.ran, ranFile{w, Run{Line: t.line, ID: "run-written", Text: lineAt(r.data, t.at)}})
+	if file := fileRun(words); file != "" {
+		r.p.ran = append(r.p.ran, ranFile{file, Run{Line: t.line, ID: "run-written", Text: lineAt(r.data, t.at)}})
 	}
+}
+
+// fileRun is the file that a command runs: the script that an interpreter is
+// given, or itself if it is a path.
+func fileRun(words []string) string {
+	if _, ok := interpreters[strings.TrimRight(words[0][strings.LastIndexByte(words[0], '/')+1:], "0123456789.")]; !ok {
+		if strings.Contains(words[0], "/") {
+			return words[0]
+		}
+		return ""
+	}
+	for _, w := range words[1:] {
+		if w != "" && w[0] != '-' {
+			return w
+		}
+	}
+	return ""
 }
 
 // readsProgram reports whether an interpreter is given neither a text nor a file:

@@ -729,8 +729,8 @@ func (s *script) judge(n int) {
 
 // ran keeps the files that the script runs, itself or by an interpreter.
 func (s *script) ran(c *command, words []string) {
-	for _, w := range words[:min(len(words), 3)] {
-		s.p.ran = append(s.p.ran, ranFile{w, s.run(c, "run-written")})
+	if file := fileRun(words); file != "" {
+		s.p.ran = append(s.p.ran, ranFile{file, s.run(c, "run-written")})
 	}
 }
 

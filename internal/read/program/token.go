@@ -51,14 +51,16 @@ type scanner struct {
 	depth                int // of brackets
 	nest                 int // of strings with code inside
 	list                 []token
+	// embedded are the files that a program of Go has inside.
+	embedded []Text
 }
 
-func scan(l *Language, data []byte, line int) []token {
+func scan(l *Language, data []byte, line int) ([]token, []Text) {
 	s := &scanner{l: l, data: data, line: line + 1, fresh: true}
 	s.until(0)
 	s.end()
 	link(s.list)
-	return s.list
+	return s.list, s.embedded
 }
 
 // link finds the brackets that belong together.
@@ -215,6 +217,9 @@ func (s *scanner) skipTo(end string) {
 func (s *scanner) comment() bool {
 	line := s.l == python && s.data[s.i] == '#' || s.l != python && s.has("//") || s.i == 0 && s.has("#!")
 	if line {
+		if s.l == golang && s.has("//go:embed ") {
+			s.embedded = append(s.embedded, Text{Line: s.line, Text: strings.TrimSpace(lineAt(s.data, s.i)[len("//go:embed "):])})
+		}
 		if n := bytes.IndexByte(s.data[s.i:], '\n'); n >= 0 {
 			s.i += n
 		} else {

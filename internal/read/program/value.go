@@ -394,8 +394,8 @@ func (r *reader) member(v value, name string) value {
 
 // index is value[key].
 func (r *reader) index(v value, open int) value {
-	if r.isSlice(open) {
-		return reversed(v)
+	if cut, ok := r.sliceAt(open); ok {
+		return cut.of(v)
 	}
 	args := r.arguments(open)
 	if len(args) == 0 {
@@ -446,8 +446,88 @@ func (r *reader) index(v value, open int) value {
 // finding.
 var watched = setOf("builtins os subprocess child_process vm")
 
-func (r *reader) isSlice(open int) bool {
-	return r.l == python && r.isSign(open+1, "::") && r.isSign(open+2, "-") || r.l == python && r.isSign(open+1, ":") && r.isSign(open+2, ":") && r.isSign(open+3, "-")
+// A slice is [from:to:step] in Python, [from:to] in Go.
+type slice struct {
+	part [3]int64
+	has  [3]bool
+}
+
+// sliceAt reads a slice of whole numbers.
+func (r *reader) sliceAt(open int) (s slice, ok bool) {
+	end := r.matchOf(open)
+	k, minus := 0, false
+	for i := open + 1; i < end && i < len(r.list) && i < open+9; i++ {
+		switch t := r.list[i]; {
+		case t.kind == sign && (t.text == ":" || t.text == "::"):
+			k += len(t.text)
+			ok, minus = true, false
+			if k > 2 {
+				return s, false
+			}
+		case t.kind == sign && t.text == "-":
+			minus = true
+		case t.kind == number:
+			v := numeric(t.text)
+			if v.kind != integer {
+				return s, false
+			}
+			s.part[k], s.has[k] = v.n, true
+			if minus {
+				s.part[k] = -v.n
+			}
+		default:
+			return s, false
+		}
+	}
+	return s, ok
+}
+
+// of cuts a text or a list.
+func (s slice) of(v value) value {
+	n := int64(len(v.list))
+	runes := []rune(v.s)
+	switch v.kind {
+	case str:
+		n = int64(len(runes))
+	case sequence:
+	default:
+		return unknown
+	}
+	step := int64(1)
+	if s.has[2] {
+		step = s.part[2]
+	}
+	if step == 0 || v.kind == str && strings.ContainsRune(v.s, Hole) && !(!s.has[0] && !s.has[1]) {
+		return value{kind: v.kind, s: string(Hole)}
+	}
+	from, to := int64(0), n
+	if step < 0 {
+		from, to = n-1, -1
+	}
+	place := func(k int64) int64 {
+		if k < 0 {
+			k += n
+		}
+		return min(max(k, -1), n)
+	}
+	if s.has[0] {
+		from = place(s.part[0])
+	}
+	if s.has[1] {
+		to = place(s.part[1])
+	}
+	out := value{kind: v.kind}
+	for i := from; i >= 0 && i < n && (step > 0 && i < to || step < 0 && i > to); i += step {
+		if v.kind == str {
+			out.s += string(runes[i])
+		} else {
+			out.list = append(out.list, v.list[i])
+		}
+		if len(out.s) > 4096 {
+			return unknown
+		}
+	}
+	return out
 }
 
 // entry looks a name up in a table of names.
