@@ -275,6 +275,9 @@ type worker struct {
 	// encoded finds base64 of the answer of a task: that of the last one.
 	encoded *sight.Encoded
 	of      int
+	// Of AUD-10.
+	inject injectionBuffer
+	seam   []byte
 }
 
 func newWorker(a *auditor) *worker { return &worker{a: a} }

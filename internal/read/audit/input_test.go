@@ -237,6 +237,14 @@ func TestSourcesMustHaveTheirDigest(t *testing.T) {
 
 // TestAnUnreadProgramIsAGap: a target in another language is not a pass.
 func TestAnUnreadProgramIsAGap(t *testing.T) {
+	for _, name := range []string{"a.rb", "b.pl", "c.php", "d.ipynb"} {
+		s := newScene()
+		s.sources[name] = "eval(x)\n"
+		r := run(t, s.input(t))
+		if c := r.Checks[aud9]; !strings.Contains(c.HarnessGap, name) || r.Attestation.Complete {
+			t.Errorf("%s in a folder that a person names: %+v", name, c)
+		}
+	}
 	for name, gap := range map[string]bool{"target/main.rs": true, "target/agent": true, "target.json": false} {
 		s := newScene()
 		s.sources = map[string]string{name: "x"}

@@ -84,9 +84,9 @@ func at(text string, offset int, what string) string {
 	return text[:offset] + " " + what + " " + text[offset:]
 }
 
-// A place is where a text with the answer can stand. It makes the steps before the
+// A spot is where a text with the answer can stand. It makes the steps before the
 // last model call.
-type place struct {
+type spot struct {
 	name  string
 	check int
 	steps func(k *keeper, p probe, text string) []map[string]any
@@ -120,7 +120,7 @@ func (k *keeper) head(s map[string]any, prefix, member, text, gold string, head 
 	return s
 }
 
-var places = []place{
+var places = []spot{
 	{"a prompt", aud3, func(_ *keeper, _ probe, text string) []map[string]any { return []map[string]any{prompt(text)} }},
 	{"a second prompt", aud3, func(_ *keeper, p probe, text string) []map[string]any {
 		return []map[string]any{prompt("Answer in few words. " + p.question), prompt(text)}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"tallystick/internal/read/program"
 	"tallystick/internal/run/sight"
 )
 
@@ -60,18 +61,23 @@ var tables = sync.OnceValue(func() string {
 		line("known source %s sure=%t", k.text, k.sure)
 	}
 	for _, s := range surfaces {
-		line("surface %s %s code=%t", s.name, s.pattern, s.code)
+		line("surface %s %s code=%t with=%s", s.name, s.pattern, s.code, s.with)
 	}
+	var words []string
+	for word, name := range surfaceWords {
+		words = append(words, word+"="+name)
+	}
+	sort.Strings(words)
+	line("surface words %q with %q; files %q %q; modules %s %s", words, machinery, machineFiles, surfaceData, surfaceModule, surfaceReplace)
 	line("code marks %q; write tools %q", codeMarks, writeTools)
 	for _, p := range injections {
-		line("injection %s %s", p.id, p.pattern)
+		line("injection %s %s raw=%t orders=%t then=%s", p.id, p.pattern, p.raw, p.orders, p.then)
 	}
-	line("key paths %s %s not under %q", pathShaped, answerKey, sanctioned)
-	for _, l := range languages {
-		for _, p := range l.patterns {
-			line("dynamic %s %s %s", l.name, p.id, p.pattern)
-		}
-	}
+	line("injections in pieces %s; seams of %d; orders behind %q %q", squeezedInjections, seamWords, beforeOrder, modals)
+	line("key paths %s; words %q %q, fillers %q, types %q; not under %q", pathShaped, keyNouns, keyGolds, fillers, dataTypes, sanctioned)
+	line("own folders %q %q; folders of a harness %q %q; names %q", ownFolders, workFolders, harnessFolders, systemFolders, keyNames)
+	line("case files %s; variables %s", caseFiles(), keyVariable())
+	line("%s", program.RulesText())
 	for _, s := range carriedSpellings {
 		line("carried spelling %q anywhere=%t", s.name, s.anywhere)
 	}
@@ -79,6 +85,6 @@ var tables = sync.OnceValue(func() string {
 		sight.MinBits, unboundedBits, keyWords, besideBytes, tableAnswers, tableBits, besideBytes, shareAnswers, heldQuestions, idDigits, minPublished)
 	line("carried: %d bytes expanded, %d members, %d encodings; runs from %d, opaque from %d; not read %q; compiled %q", maxExpanded, maxMembers, maxDecoded, minEncoded, maxOpaque, unreadForms, compiled)
 	line("from nowhere: %d and one in %d, or 2 and half; programs %q", fromNowhere, nowhereShare, programMarks)
-	line("data files %q; programs that are not read %q, beginning %q", dataFiles, otherPrograms, binaries)
+	line("data files %q; programs that are not read %q %q, beginning %q", dataFiles, otherPrograms, scripts, binaries)
 	return b.String()
 })

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"tallystick/internal/read/step"
 	"tallystick/internal/run/sight"
@@ -103,12 +105,16 @@ func (a *auditor) collision(r *result) {
 	if !r.correct || !r.hasGold {
 		return
 	}
-	answer, gold := sight.Normalise(r.answer), sight.Normalise(r.gold)
+	answer, gold := compared(r.answer), compared(r.gold)
 	why := ""
 	switch {
 	case answer == gold || sameNumber(answer, gold):
-	case slices.Contains(sight.Generic, answer):
+	case slices.Contains(sight.Generic, answer), slices.Contains(otherGeneric(), answer):
 		why = "a generic answer"
+	case isPattern(answer) && !isPattern(gold):
+		why = "a pattern that any answer matches"
+	case namesAll(answer, gold, sight.FoldString(r.question)):
+		why = "it names all choices"
 	case len([]rune(answer)) == 1 && len([]rune(gold)) > 1:
 		why = "a single character"
 	case len([]rune(answer)) >= 2 && len(answer) < len(gold) && strings.Contains(gold, answer):
@@ -118,6 +124,58 @@ func (a *auditor) collision(r *result) {
 		f.fails = append(f.fails, fmt.Sprintf("task %s: answer %s is marked correct against %s: %s", r.id, quoted(answer), quoted(gold), why))
 	}
 }
+
+// compared is an answer as the original normalises it, folded, so that
+// full-width and look-alike letters are the letters that they stand for, and
+// without the signs around it.
+func compared(raw string) string {
+	s := sight.FoldString(sight.Normalise(raw))
+	if bare := strings.Trim(s, " .!?,;:\"'()[]*_`"); bare != "" {
+		return bare
+	}
+	return s
+}
+
+// patternMarks are what a regular expression or a wildcard has, and an answer in
+// words does not.
+var patternMarks = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[\^(]*(?:\.[*+]|\*+|%+|\\[wsd.][*+]?|\[[^\]]*\][*+?])|\.[*+](?:[)$]|$)|^\([^()|]+(?:\|[^()|]+)+\)$|^\^.*\$$`)
+})
+
+// isPattern reports whether an answer is one that a lax grader would run.
+func isPattern(answer string) bool { return patternMarks().MatchString(answer) }
+
+// minNamed is how many choices an answer that names all of them has.
+const minNamed = 3
+
+// namesAll reports whether an answer names one choice after the other, of which
+// the expected one is one: those of the question, or single letters.
+func namesAll(answer, gold, question string) bool {
+	parts := strings.FieldsFunc(strings.NewReplacer(" or ", ",", " and ", ",", " oder ", ",", " ou ", ",").Replace(answer), func(r rune) bool { return strings.ContainsRune(",;/|\n", r) })
+	if len(parts) < minNamed {
+		if parts = strings.Fields(answer); len(parts) < minNamed || len(answer) > 2*len(parts) {
+			return false
+		}
+	}
+	among := false
+	for _, p := range parts {
+		p = strings.Trim(p, " .()\"'")
+		among = among || p == gold
+		if p == "" || len([]rune(p)) > 1 && !strings.Contains(question, p) && !slices.Contains(sight.Generic, p) && p != "maybe" {
+			return false
+		}
+	}
+	return among
+}
+
+// otherGeneric are generic answers of other languages, and of other words, as
+// they fold.
+var otherGeneric = sync.OnceValue(func() (list []string) {
+	for _, w := range strings.Fields("nope yeah okay correct right maybe idk tbd nil undefined nan unanswerable oui non si da нет да ja nein sim nao evet hayir tak nie 是 否 不知道 未知 はい いいえ 예 아니요 نعم لا हाँ नहीं") {
+		list = append(list, sight.FoldString(w))
+	}
+	return append(list, "i don't know", "i do not know", "not available", "not sure", "no answer", "cannot determine", "the answer")
+})
 
 // sameNumber compares as the official scorer does, which takes off $, % and
 // commas: 5.0 for 5 is not a collision.

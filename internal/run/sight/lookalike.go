@@ -11,10 +11,12 @@ import (
 // table is a part of the rules: it is small on purpose, and stated in
 // docs/formats/audit.md.
 var LookAlikes = []struct{ What, From, To string }{
-	{"Cyrillic", "аАвВеЕѕЅіІјЈкКмМнНоОрРсСтТуУхХһҺԁԛԝѡгґү", "aabbeessiijjkkmmhhooppccttyyxxhhdqwwrry"},
-	{"Greek", "αΑΒεΕΖηΗιΙκΚΜΝνοΟρΡτΤΥυΧχγΥ", "aabeezhhiikkmnvooppttyuxxyy"},
+	{"Cyrillic", "аАвВеЕѕЅіІјЈкКмМнНоОрРсСтТуУхХһҺԁԛԝѡгґүӏӀԍѵԌ", "aabbeessiijjkkmmhhooppccttyyxxhhdqwwrryllgvg"},
+	{"Greek", "αΑΒεΕΖηΗιΙκΚΜΝνοΟρΡτΤΥυΧχγΥϲϳωϹ", "aabeezhhiikkmnvooppttyuxxyycjwc"},
 	{"Armenian", "օսհոց", "ouhng"},
-	{"Latin", "ɑɡıȷʟɪɴʀʏꜱᴀᴄᴅᴇᴊᴋᴍᴏᴘᴛᴜᴠᴡᴢℓ", "agijlinrysacdejkmoptuvwzl"},
+	{"Latin", "ɑɡıȷʟɪɴʀʏꜱᴀᴄᴅᴇᴊᴋᴍᴏᴘᴛᴜᴠᴡᴢℓʙꜰɢʜɩǀ", "agijlinrysacdejkmoptuvwzlbfghil"},
+	{"Cherokee", "ᎪᏟᎬᏀᎻᏆᎫᏦᏞᎷᏢᎡᏚᎢᏙᎳᏃ", "aceghijklmprstvwz"},
+	{"enclosed", "🅐🅑🅒🅓🅔🅕🅖🅗🅘🅙🅚🅛🅜🅝🅞🅟🅠🅡🅢🅣🅤🅥🅦🅧🅨🅩🅰🅱🅲🅳🅴🅵🅶🅷🅸🅹🅺🅻🅼🅽🅾🅿🆀🆁🆂🆃🆄🆅🆆🆇🆈🆉", "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz"},
 	{"dashes", "‐‑‒–—―−﹘－", "---------"},
 	{"quotation marks", "‘’‚‛′＇“”„‟″＂«»", "''''''\"\"\"\"\"\"\"\""},
 	{"signs", "∕⁄։∶⋅·", "//::.."},

@@ -1,4 +1,4 @@
-package cli
+package viewer
 
 import (
 	"os"
@@ -23,7 +23,7 @@ func TestBrowserGetsTheTokenThroughAFile(t *testing.T) {
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	t.Setenv("TMPDIR", dir)
 	t.Cleanup(store.ReleaseTemp)
-	forget := openBrowser("http://127.0.0.1:7575/?token=s3cret&x=1")
+	forget := OpenBrowser("http://127.0.0.1:7575/?token=s3cret&x=1")
 	var said string
 	for deadline := time.Now().Add(time.Minute); said == "" && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		data, _ := os.ReadFile(seen)
