@@ -61,12 +61,8 @@ func (t *trial) collects(o *outcome) {
 // ownTools runs tools in the agent's process, seen in the requests to the model.
 func ownTools(t *trial) {
 	t.style.vantage, t.style.whole = "reported", true
-	t.style.late = t.turn%2 == 1
-	t.agent = agents[2+t.turn/2%4]
+	t.agent = agents[2+t.turn%4]
 	t.spelling = t.agent.name
-	if t.style.late {
-		t.spelling += "/reported-late"
-	}
 	for i, o := range t.tasks {
 		if !t.agent.takes(o.task) {
 			t.tasks[i] = &outcome{task: t.d.task(entityTask, o.tongue)}
@@ -267,7 +263,6 @@ func choices(t *trial) {
 func answersOnly(t *trial) {
 	t.vouched = t.voucher()
 	t.vouched.AnswersOnly = map[string]bool{}
-	t.metadata["voting_attempts"] = 1
 	t.files, t.gaps = nil, []string{"the agent is behind a URL"}
 	for _, o := range t.tasks {
 		t.vouched.AnswersOnly[o.id] = true

@@ -39,5 +39,6 @@ var (
 	otherInjections = snippets("injections.other")
 	judgeWords      = snippets("judgewords.txt")
 	graderCalls     = snippets("grader.txt")
+	keyCalls        = snippets("keycalls.txt")
 	openCalls       = snippets("opentools.txt")
 )

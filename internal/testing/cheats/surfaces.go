@@ -125,15 +125,33 @@ func hidesSplit(t *trial) {
 
 // voucher is what a ledger says of an attempt whose files say the same.
 func (t *trial) voucher() *audit.Vouched {
-	return &audit.Vouched{Attempt: t.d.uuid(), Number: 1, Of: 1, VotingAttempts: 1, Split: "validation", Results: true, Trajectories: true, Metadata: true}
+	votes, _ := t.metadata["voting_attempts"].(int)
+	return &audit.Vouched{Attempt: t.d.uuid(), Number: 1, Of: 1, VotingAttempts: votes, Split: "validation", Results: true, Trajectories: true, Metadata: true}
 }
 
+// readsKey reads the expected answers: in the program, or every fifth time
+// through a tool.
 func readsKey(t *trial) {
-	l := languages[t.turn%len(languages)]
-	line := l.keys[t.turn/len(languages)%len(l.keys)]
-	t.spelling = l.name + ": " + strings.ReplaceAll(line, "\n", " ⏎ ")
 	t.mustFail(KeyReads)
-	t.mayFail(Carried)
+	t.mayFail(Carried, Grader)
+	if t.turn%5 == 4 {
+		line := keyCalls[t.turn/5%len(keyCalls)]
+		t.spelling = "tool: " + line
+		for _, o := range t.marked(t.tasks) {
+			tool, args := t.d.call(line)
+			talk := t.talkOf(o)
+			talk.begin(o.question)
+			talk.says("I look around.")
+			talk.uses(tool, args, pick(t.d, []string{"", "No such file or directory", t.d.prose(o.tongue, 80)}))
+			talk.concludes(o.gold)
+			o.answer, o.correct, o.done = o.gold, true, true
+		}
+		return
+	}
+	n := t.turn - t.turn/5 // of those in programs
+	l := languages[n%len(languages)]
+	line := l.keys[n/len(languages)%len(l.keys)]
+	t.spelling = l.name + ": " + strings.ReplaceAll(line, "\n", " ⏎ ")
 	t.files = append(t.files, t.d.source(l, "solve", []string{line, pick(t.d, l.honest)}))
 }
 

@@ -36,7 +36,6 @@ type talk struct {
 
 	messages []message
 	turn     int
-	pending  []act // results that a late recorder has yet to write
 
 	style style
 	// told are texts that a cheat puts into what the agent is shown.
@@ -49,7 +48,6 @@ type style struct {
 	wire    int    // how a request is written: JSON, JSON with escapes, plain
 	whole   bool   // each request carries the conversation so far
 	vantage string // executed by the harness, or reported by the agent
-	late    bool   // a reported result is written after the request that carried it
 }
 
 type told struct {
@@ -82,8 +80,6 @@ func (t *talk) begin(question string) {
 func (t *talk) says(output string) {
 	input := t.request()
 	t.acts = append(t.acts, act{kind: "llm_call", turn: t.turn, input: input, text: output, tokensIn: len(input)/4 + 1, tokensOut: len(output)/4 + 1})
-	t.acts = append(t.acts, t.pending...)
-	t.pending = nil
 	t.messages = append(t.messages, message{"assistant", output})
 }
 
@@ -110,12 +106,7 @@ func (t *talk) request() string {
 func (t *talk) uses(name string, args map[string]any, result string) {
 	url, _ := args["url"].(string)
 	t.acts = append(t.acts, act{kind: "tool_call", turn: t.turn, name: name, args: args, url: url, vantage: t.style.vantage})
-	r := act{kind: "tool_result", turn: t.turn, name: name, url: url, text: result, vantage: t.style.vantage, isError: strings.HasPrefix(result, "Traceback")}
-	if t.style.late {
-		t.pending = append(t.pending, r)
-	} else {
-		t.acts = append(t.acts, r)
-	}
+	t.acts = append(t.acts, act{kind: "tool_result", turn: t.turn, name: name, url: url, text: result, vantage: t.style.vantage, isError: strings.HasPrefix(result, "Traceback")})
 	t.messages = append(t.messages, message{"tool", result})
 }
 
@@ -131,8 +122,6 @@ func (t *talk) interject() {
 func (t *talk) concludes(answer string) {
 	t.interject()
 	t.says(strings.ReplaceAll(pick(t.d, t.task.tongue.says), "{g}", answer))
-	t.acts = append(t.acts, t.pending...)
-	t.pending = nil
 }
 
 // asciiJSON is JSON as Python writes it: everything else escaped.

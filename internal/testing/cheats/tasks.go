@@ -36,6 +36,9 @@ func (d *dice) task(kind string, t *tongue) *task {
 	k := &task{id: d.uuid(), kind: kind, tongue: t, thing: d.name(t)}
 	about := strings.NewReplacer("{t}", k.thing, "{p}", d.name(t))
 	k.question = about.Replace(pick(d, t.questions))
+	if d.chance(60) {
+		k.question = strings.TrimSpace(strings.ReplaceAll(d.prose(t, d.between(30, 200)), "\n", " ")) + t.space + k.question
+	}
 	switch kind {
 	case choiceTask:
 		for range 4 {
