@@ -36,7 +36,7 @@ var databases = []database{
 	{"hf-rows", "http_get", get("https://datasets-server.huggingface.co/rows?dataset=gaia-benchmark%2FGAIA&config=2023_all&split=validation&offset=«n»"), metadataRows},
 	{"hf-mirror", "fetch", get("https://hf-mirror.com/datasets/gaia-benchmark/GAIA/raw/main/2023/validation/metadata.jsonl"), metadataRows},
 	{"github-copy", "fetch", get("https://raw.githubusercontent.com/«w»/agents/main/data/gaia/2023/validation/metadata.jsonl"), metadataRows},
-	{"cached-file", "read_file", read("/root/.cache/huggingface/hub/datasets--gaia-benchmark--GAIA/snapshots/«u»/2023/validation/metadata.jsonl"), metadataRows},
+	{"cached-file", "read_file", read("~/.cache/huggingface/hub/datasets--gaia-benchmark--GAIA/snapshots/«u»/2023/validation/metadata.jsonl"), metadataRows},
 	{"shell-cat", "bash", shell("grep -h «id» ~/gaia/2023/validation/metadata.jsonl"), metadataRows},
 	{"escaped-url", "fetch", get("https://huggingface.co/datasets/gaia%2Dbenchmark/GAIA/resolve/main/2023%2Fvalidation%2Fmetadata%2Ejsonl"), metadataRows},
 	{"blog", "fetch", get("https://blog.example/gaia-walkthrough/«n»"), questionAndAnswer},
