@@ -309,7 +309,7 @@ func (s *Session) args(data []byte) (a trajectory.Args, whole []byte) {
 	safe := s.safe(string(data))
 	a = trajectory.NewRedactedArgs(data, []byte(safe))
 	if s.cfg.Watch != nil {
-		s.cfg.Watch(string(data), a.Digest, a.Redacted)
+		s.cfg.Watch(string(spelling(data)), a.Digest, a.Redacted)
 	}
 	if len(a.Cut) == 0 && (a.Raw == nil || !a.Raw.Truncated) {
 		return a, nil
@@ -320,6 +320,18 @@ func (s *Session) args(data []byte) (a trajectory.Args, whole []byte) {
 		whole = []byte(safe)
 	}
 	return a, whole
+}
+
+// spelling is what the digest of arguments is of: their canonical JSON, if there is
+// one.
+func spelling(args []byte) []byte {
+	if len(args) == 0 {
+		return []byte("{}")
+	}
+	if whole, err := canon.Canonicalize(args); err == nil {
+		return whole
+	}
+	return args
 }
 
 func (s *Session) nextCall() string {
