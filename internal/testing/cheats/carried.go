@@ -175,6 +175,7 @@ func carry(t *trial) {
 			o.answer, o.correct, o.done = o.gold, true, true
 		}
 	case "silently":
+		t.executes(1)
 		t.mustFail(Nowhere)
 		t.mayFail(Collision)
 		for _, o := range from {

@@ -261,6 +261,7 @@ func choices(t *trial) {
 
 // answersOnly is an agent behind a URL, for which the ledger says so.
 func answersOnly(t *trial) {
+	t.executes(1)
 	t.vouched = t.voucher()
 	t.vouched.AnswersOnly = map[string]bool{}
 	t.files, t.gaps = nil, []string{"the agent is behind a URL"}

@@ -90,6 +90,7 @@ func leak(t *trial) {
 		w = disguises[0]
 	}
 	t.spelling = join(base.name, w.name, place)
+	t.asideInstead()
 	t.mustFail(AnswerLeakage)
 	t.mayFail(Grader, KeyReads, OracleLeakage)
 	t.distinctive(3)
@@ -113,6 +114,23 @@ func leak(t *trial) {
 		}
 		talk.concludes(o.gold)
 		o.answer, o.correct, o.done = o.gold, true, true
+		t.aside(o)
+	}
+}
+
+// asideInstead has the cheat happen in an execution whose answer is not
+// submitted, of every eighth run: what was learnt there was learnt.
+func (t *trial) asideInstead() {
+	if t.d.chance(12) {
+		t.executes(t.d.between(2, 3))
+		t.elsewhere = true
+		t.spelling = join(t.spelling, "other-execution")
+	}
+}
+
+func (t *trial) aside(o *outcome) {
+	if t.elsewhere {
+		o.discard()
 	}
 }
 
@@ -130,6 +148,7 @@ func oracle(t *trial) {
 		w = disguises[0]
 	}
 	t.spelling = join(place, w.name)
+	t.asideInstead()
 	t.mustFail(OracleLeakage)
 	t.mayFail(AnswerLeakage)
 	for _, o := range t.marked(t.distinctive(1)) {
@@ -153,6 +172,7 @@ func oracle(t *trial) {
 			talk.told.user = "\n\nExample:\nQuestion: " + o.question + "\nAnswer: " + w.of(t.d, o.gold)
 		}
 		t.work(o, true)
+		t.aside(o)
 	}
 }
 
@@ -163,7 +183,7 @@ func noWork(t *trial) {
 	t.spelling = kind
 	t.mustFail(NoWork)
 	t.mayFail(Nowhere)
-	zero := 0
+	zero, none := 0, int64(0)
 	for _, o := range t.marked(t.tasks) {
 		talk := t.talkOf(o)
 		switch kind {
@@ -184,12 +204,12 @@ func noWork(t *trial) {
 			talk.begin(o.question)
 			talk.concludes(o.gold)
 			talk.acts[len(talk.acts)-1].tokensOut = 0
-			o.tokensOut = &zero
+			o.tokensOut = &none
 		case "no-steps":
 			o.turns = &zero
 		case "claimed-turns":
 			talk.begin(o.question)
-			turns, tokens := t.d.between(1, 4), t.d.between(20, 400)
+			turns, tokens := t.d.between(1, 4), int64(t.d.between(20, 400))
 			o.turns, o.tokensOut = &turns, &tokens
 		}
 		o.answer, o.correct, o.done = o.gold, true, true
@@ -203,6 +223,7 @@ func nowhere(t *trial) {
 	t.spelling = kind
 	t.mustFail(Nowhere)
 	t.mayFail(Collision)
+	t.executes(1) // another execution may have found it
 	from := t.distinctive(3)
 	for _, o := range some(t.d, from, t.d.between(max(3, len(from)/2), len(from))) {
 		t.unearned(o, kind)

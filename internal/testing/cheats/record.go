@@ -3,9 +3,12 @@ package cheats
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"regexp"
-	"strings"
 	"unicode/utf8"
+
+	"tallystick/internal/read/step"
+	"tallystick/internal/record/canon"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/run/sight"
 )
 
 // A recorder is what is written down of an agent's acts.
@@ -35,8 +38,8 @@ const (
 	resultHead = 4 << 10
 )
 
-func (r recorder) steps(acts []act, gold string, bodies map[string]string) []map[string]any {
-	steps := make([]map[string]any, 0, len(acts))
+func (r recorder) steps(acts []act, gold *sight.Search, bodies map[string]string) []*step.Step {
+	steps := make([]*step.Step, 0, len(acts))
 	for _, a := range acts {
 		if r.heads {
 			steps = append(steps, r.headed(a, gold, bodies))
@@ -48,72 +51,82 @@ func (r recorder) steps(acts []act, gold string, bodies map[string]string) []map
 }
 
 // whole is a step as the original recorder writes it.
-func whole(a act) map[string]any {
-	s := map[string]any{"type": a.kind}
+func whole(a act) *step.Step {
+	s := &step.Step{Type: a.kind, Name: a.name}
 	switch a.kind {
-	case "prompt":
-		s["content"] = a.text
-	case "llm_call":
-		s["input"], s["output"] = a.input, a.text
-		s["tokens_in"], s["tokens_out"] = a.tokensIn, a.tokensOut
-	case "tool_call":
-		s["name"], s["input"] = a.name, a.args
-	case "tool_result":
-		s["name"], s["output"] = a.name, a.text
-		if a.url != "" {
-			s["url"] = a.url
-		}
-		if a.isError {
-			s["is_error"] = true
-		}
+	case step.Prompt:
+		s.Content = &a.text
+	case step.Model:
+		s.Input, s.Output = a.input, &a.text
+		s.TokensIn, s.TokensOut = &a.tokensIn, &a.tokensOut
+	case step.Call:
+		s.Input = a.args
+	case step.Result:
+		s.Output, s.URL, s.IsError = &a.text, a.url, a.isError
 	}
 	return s
 }
 
 // headed is a step as our recorder writes it.
-func (r recorder) headed(a act, gold string, bodies map[string]string) map[string]any {
-	s := map[string]any{"type": a.kind, "turn": a.turn}
-	if a.name != "" {
-		s["name"] = a.name
-	}
-	if a.url != "" {
-		s["url"] = a.url
-	}
-	keep := func(text string, bound int, hits string) (head, sum string) {
-		head = cut(text, bound)
-		digest := sha256.Sum256([]byte(text))
-		sum = hex.EncodeToString(digest[:])
-		if len(head) < len(text) {
-			s["truncated"] = true
-			if r.bodies {
-				bodies[sum] = text
-			}
+func (r recorder) headed(a act, gold *sight.Search, bodies map[string]string) *step.Step {
+	s := &step.Step{Type: a.kind, Turn: a.turn, Name: a.name, URL: a.url, Vantage: a.vantage, IsError: a.isError}
+	sum := ""
+	if a.kind != step.Call {
+		bound := resultHead
+		if a.kind == step.Prompt {
+			bound = promptHead
 		}
-		if r.looks {
-			s[hits] = map[string]any{"scanned": gold != "", "offsets": offsets(text, gold)}
-		}
-		return head, sum
+		var head string
+		head, sum, s.GoldHits = r.keep(a.text, bound, gold, bodies)
+		size := int64(len(a.text))
+		s.Head, s.Bytes, s.Truncated = &head, &size, len(head) < len(a.text)
 	}
 	switch a.kind {
-	case "prompt":
-		head, sum := keep(a.text, promptHead, "gold_hits")
-		s["head"], s["content"], s["content_sha256"], s["bytes"] = head, head, sum, len(a.text)
-	case "llm_call":
-		s["input"], s["input_sha256"] = keep(a.input, promptHead, "gold_hits")
-		head, sum := keep(a.text, resultHead, "output_gold_hits")
-		s["head"], s["output"], s["output_sha256"], s["bytes"] = head, head, sum, len(a.text)
-		s["tokens_in"], s["tokens_out"] = a.tokensIn, a.tokensOut
-	case "tool_call":
-		s["args"], s["input"], s["vantage"] = a.args, a.args, a.vantage
-	case "tool_result":
-		head, sum := keep(a.text, resultHead, "gold_hits")
-		s["head"], s["output"], s["output_sha256"], s["bytes"] = head, head, sum, len(a.text)
-		s["vantage"] = a.vantage
-		if a.isError {
-			s["is_error"] = true
+	case step.Prompt:
+		s.Content, s.ContentSHA256 = s.Head, sum
+	case step.Model:
+		head, inputSum, hits := r.keep(a.input, promptHead, gold, bodies)
+		size := int64(len(a.input))
+		s.Input, s.InputSHA256, s.InputGoldHits = head, inputSum, hits
+		s.InputBytes, s.InputTruncated = &size, len(head) < len(a.input)
+		s.Output, s.OutputSHA256 = s.Head, sum
+		s.TokensIn, s.TokensOut = &a.tokensIn, &a.tokensOut
+	case step.Call:
+		data, _ := canon.Marshal(a.args)
+		args := canon.RawMessage(data)
+		s.Args, s.Input = &args, args
+		if r.looks {
+			s.InputGoldHits = hits(data, gold)
 		}
+	case step.Result:
+		s.Output, s.OutputSHA256 = s.Head, sum
 	}
 	return s
+}
+
+// keep is what is written of one text.
+func (r recorder) keep(text string, bound int, gold *sight.Search, bodies map[string]string) (head, sum string, found *step.Hits) {
+	head = cut(text, bound)
+	digest := sha256.Sum256([]byte(text))
+	sum = hex.EncodeToString(digest[:])
+	if r.bodies && len(head) < len(text) {
+		bodies[sum] = text
+	}
+	if r.looks {
+		found = hits([]byte(text), gold)
+	}
+	return head, sum, found
+}
+
+// hits are where the recorder finds the answer. It looks with what the recorder
+// of a run looks with.
+func hits(text []byte, gold *sight.Search) *step.Hits {
+	found := append([]int64{}, gold.Find(text)...)
+	h := &step.Hits{Scanned: gold.Any(), Offsets: found}
+	if len(found) > evidence.MaxGoldHits {
+		h.Offsets, h.Count = found[:evidence.MaxGoldHits], int64(len(found))
+	}
+	return h
 }
 
 // cut is the beginning of a text, not in the middle of a character.
@@ -125,24 +138,4 @@ func cut(text string, bound int) string {
 		bound--
 	}
 	return text[:bound]
-}
-
-// offsets are where our recorder finds the answer in a whole text.
-func offsets(text, gold string) []int64 {
-	out := []int64{}
-	words := strings.Fields(gold)
-	if len(words) == 0 {
-		return out
-	}
-	for i, w := range words {
-		words[i] = regexp.QuoteMeta(w)
-	}
-	pattern := `(?i)` + strings.Join(words, `\s+`)
-	if utf8.RuneCountInString(gold) < 3 {
-		pattern = `(?i)\b` + strings.Join(words, `\s+`) + `\b`
-	}
-	for _, at := range regexp.MustCompile(pattern).FindAllStringIndex(text, 64) {
-		out = append(out, int64(at[0]))
-	}
-	return out
 }

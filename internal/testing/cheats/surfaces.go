@@ -80,7 +80,7 @@ func collides(t *trial) {
 }
 
 func hidesVotes(t *trial) {
-	forms := []string{"missing", "text", "null", "more-than-claimed", "list", "no-metadata-member-but-note"}
+	forms := []string{"missing", "text", "null", "more-than-claimed", "list", "repeats", "note"}
 	form := forms[t.turn%len(forms)]
 	t.spelling = form
 	t.mustFail(Voting)
@@ -93,10 +93,13 @@ func hidesVotes(t *trial) {
 	case "list":
 		t.metadata["voting_attempts"] = []int{1, 3}
 	case "more-than-claimed":
-		t.metadata["voting_attempts"] = 1
+		t.metadata["voting_attempts"] = t.executions
 		t.vouched = t.voucher()
-		t.vouched.VotingAttempts = t.d.between(2, 7)
-	case "no-metadata-member-but-note":
+		t.vouched.VotingAttempts = t.executions + t.d.between(1, 5)
+	case "repeats": // every execution is there, and one is claimed
+		t.executes(t.d.between(2, 3))
+		t.metadata["voting_attempts"] = 1
+	case "note":
 		t.metadata["notes"] = "answers are voted"
 	}
 }
@@ -125,8 +128,7 @@ func hidesSplit(t *trial) {
 
 // voucher is what a ledger says of an attempt whose files say the same.
 func (t *trial) voucher() *audit.Vouched {
-	votes, _ := t.metadata["voting_attempts"].(int)
-	return &audit.Vouched{Attempt: t.d.uuid(), Number: 1, Of: 1, VotingAttempts: votes, Split: "validation", Results: true, Trajectories: true, Metadata: true}
+	return &audit.Vouched{Attempt: t.d.uuid(), Number: 1, Of: 1, VotingAttempts: t.executions, Recorded: map[string]int{}, Split: "validation", Results: true, Trajectories: true, Metadata: true}
 }
 
 // readsKey reads the expected answers: in the program, or every fifth time

@@ -18,8 +18,8 @@ type act struct {
 	text      string // of a prompt, of a result, what a model said
 	input     string // what a model was sent
 	isError   bool
-	tokensIn  int
-	tokensOut int
+	tokensIn  int64
+	tokensOut int64
 }
 
 type message struct {
@@ -79,7 +79,7 @@ func (t *talk) begin(question string) {
 // says is a call of a model with the conversation so far.
 func (t *talk) says(output string) {
 	input := t.request()
-	t.acts = append(t.acts, act{kind: "llm_call", turn: t.turn, input: input, text: output, tokensIn: len(input)/4 + 1, tokensOut: len(output)/4 + 1})
+	t.acts = append(t.acts, act{kind: "llm_call", turn: t.turn, input: input, text: output, tokensIn: int64(len(input)/4 + 1), tokensOut: int64(len(output)/4 + 1)})
 	t.messages = append(t.messages, message{"assistant", output})
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"tallystick/internal/read/audit"
+	"tallystick/internal/read/step"
+	"tallystick/internal/run/sight"
 )
 
 // The checks, by their ids in a report.
@@ -63,11 +65,14 @@ type trial struct {
 
 	tasks    []*outcome
 	metadata map[string]any
-	files    []file
-	gaps     []string
-	keyless  bool // nobody has the expected answers
-	model    string
-	vouched  *audit.Vouched
+	// executions of each task; one answer of each is submitted.
+	executions int
+	elsewhere  bool // a cheat happens in an execution that is not submitted
+	files      []file
+	gaps       []string
+	keyless    bool // nobody has the expected answers
+	model      string
+	vouched    *audit.Vouched
 
 	must, may map[string]bool
 }
@@ -81,7 +86,17 @@ type outcome struct {
 	done    bool // a cheat has worked on it
 
 	// What the results claim instead of what the acts come to, if a cheat says so.
-	turns, tokensOut *int
+	turns     *int
+	tokensOut *int64
+
+	// discarded are other executions of the task, whose answers were not submitted.
+	discarded []*outcome
+}
+
+// discard sets the work on a task aside as an execution that was not submitted.
+func (o *outcome) discard() {
+	o.discarded = append(o.discarded, &outcome{task: o.task, talk: o.talk, answer: o.answer, correct: o.correct, turns: o.turns, tokensOut: o.tokensOut})
+	o.talk, o.done, o.turns, o.tokensOut = nil, false, nil, nil
 }
 
 type file struct{ path, data string }
@@ -109,12 +124,16 @@ func newTrial(d *dice, number int) *trial {
 		"submitted_at":    fmt.Sprintf("2026-%02d-%02dT10:00:00Z", d.between(1, 12), d.between(1, 28)),
 		"total_questions": len(t.tasks), "judge_cache_integrity_events": 0,
 	}
-	if d.chance(20) {
-		t.metadata["voting_attempts"] = d.between(2, 5) // disclosed
+	t.executions = 1
+	if d.chance(12) {
+		t.executes(d.between(2, 3))
 	}
 	t.files = d.program()
 	return t
 }
+
+// executes sets how often each task is executed, and says so.
+func (t *trial) executes(n int) { t.executions, t.metadata["voting_attempts"] = n, n }
 
 func (t *trial) mustFail(ids ...string) {
 	for _, id := range ids {
@@ -156,9 +175,15 @@ func (t *trial) distinctive(n int) []*outcome {
 // marked are one to all of some tasks: those that the cheat is applied to.
 func (t *trial) marked(from []*outcome) []*outcome { return some(t.d, from, t.d.between(1, len(from))) }
 
-// honestly lets the agent work on what no cheat has worked on.
+// honestly lets the agent work on what no cheat has worked on, as often as the
+// run executes each task.
 func (t *trial) honestly() {
 	for _, o := range t.tasks {
+		for len(o.discarded)+1 < t.executions {
+			other := &outcome{task: o.task}
+			t.work(other, t.d.chance(75))
+			o.discarded = append(o.discarded, other)
+		}
 		if !o.done {
 			t.work(o, t.d.chance(75))
 		}
@@ -197,31 +222,36 @@ func (t *trial) run(class string, honest bool) *Run {
 	var lines bytes.Buffer
 	bodies := map[string]string{}
 	for _, o := range t.tasks {
-		turns, in, out := 0, 0, 0
-		for _, a := range o.talk.acts {
-			if a.kind == "llm_call" {
-				turns, in, out = turns+1, in+a.tokensIn, out+a.tokensOut
+		gold := sight.NewSearch(o.gold)
+		if t.keyless {
+			gold = sight.NewSearch()
+		}
+		submitted := t.line(o, gold, bodies)
+		all := []*step.Line{submitted}
+		for _, d := range o.discarded {
+			all = append(all, t.line(d, gold, bodies))
+		}
+		if len(all) > 1 {
+			submitted.Submitted = true
+			all = some(t.d, all, len(all))
+		}
+		for i, line := range all {
+			if len(all) > 1 {
+				line.Repeat = i + 1
 			}
+			data, _ := json.Marshal(line)
+			lines.Write(data)
+			lines.WriteByte('\n')
 		}
-		if o.turns != nil {
-			turns = *o.turns
-		}
-		if o.tokensOut != nil {
-			out = *o.tokensOut
+		if t.vouched != nil {
+			t.vouched.Recorded[o.id] = len(all)
 		}
 		result := map[string]any{"task_id": o.id, "model": t.model, "question": o.question,
-			"answer": o.answer, "turns": turns, "inputTokens": in, "outputTokens": out}
-		gold := o.gold
-		if t.keyless {
-			gold = ""
-		} else {
+			"answer": o.answer, "turns": submitted.Turns, "inputTokens": submitted.TokensIn, "outputTokens": submitted.TokensOut}
+		if !t.keyless {
 			result["correct"], result["expected_output"] = o.correct, o.gold
 		}
 		results = append(results, result)
-		line, _ := json.Marshal(map[string]any{"task_id": o.id, "model": t.model, "turns": turns, "final_answer": o.answer,
-			"tokens_in": in, "tokens_out": out, "tools_used": toolsOf(o.talk.acts), "steps": t.recorder.steps(o.talk.acts, gold, bodies)})
-		lines.Write(line)
-		lines.WriteByte('\n')
 	}
 	r.Input = audit.Input{
 		Results:      source("results", t.results(results)),
@@ -248,6 +278,28 @@ func (t *trial) run(class string, honest bool) *Run {
 		}
 	}
 	return r
+}
+
+// line is one execution of a task.
+func (t *trial) line(o *outcome, gold *sight.Search, bodies map[string]string) *step.Line {
+	turns, in, out := 0, int64(0), int64(0)
+	for _, a := range o.talk.acts {
+		if a.kind == step.Model {
+			turns, in, out = turns+1, in+a.tokensIn, out+a.tokensOut
+		}
+	}
+	if o.turns != nil {
+		turns = *o.turns
+	}
+	if o.tokensOut != nil {
+		out = *o.tokensOut
+	}
+	line := &step.Line{TaskID: o.id, Model: t.model, Turns: &turns, FinalAnswer: &o.answer, TokensIn: &in, TokensOut: &out,
+		ToolsUsed: toolsOf(o.talk.acts), Steps: t.recorder.steps(o.talk.acts, gold, bodies)}
+	if !t.keyless {
+		line.Correct = &o.correct
+	}
+	return line
 }
 
 // results are written in one of the shapes that are read.
