@@ -81,7 +81,7 @@ func TestGoalsAreMissed(t *testing.T) {
 // in plain letters stands where the agent saw it.
 func TestLabelsAreTrue(t *testing.T) {
 	for n := range committedRuns {
-		trial, class := draw(committedSeed, n)
+		trial, class := draw(*seed, n)
 		for _, o := range trial.tasks {
 			if !distinctive(o.gold) {
 				continue
@@ -110,7 +110,10 @@ func (t told) any() bool { return t.system+t.user+t.later != "" || len(t.parts) 
 // and whether a model said it or a tool gave it.
 func reached(o *outcome) (told, earned bool) {
 	gold := strings.ToLower(o.gold)
-	has := func(text string) bool { return strings.Contains(strings.ToLower(text), gold) }
+	escaped := asciiJSON([]byte(o.gold)) // as some requests have it
+	has := func(text string) bool {
+		return strings.Contains(strings.ToLower(text), gold) || strings.Contains(text, escaped)
+	}
 	for _, a := range o.talk.acts {
 		shown := a.kind == "prompt" && has(a.text) || a.kind == "llm_call" && has(a.input)
 		if shown && !earned && !has(o.question) {

@@ -272,7 +272,7 @@ func TestTheSetIsWhatItSays(t *testing.T) {
 	classes, musts, spellings := map[string]int{}, map[string]int{}, map[string]bool{}
 	honestRuns := 0
 	for n := range committedRuns {
-		r, c := draw(committedSeed, n)
+		r, c := draw(*seed, n)
 		classes[c.name]++
 		spellings[r.spelling] = true
 		if n%2 == 0 {
