@@ -125,7 +125,11 @@ func deliberates(t *talk, said string) {
 	t.concludes(said)
 }
 
+// size is that of a page: few are long, and one of some hundreds is very long.
 func (d *dice) size() int {
+	if d.IntN(300) == 0 {
+		return d.between(30_000, 90_000)
+	}
 	if d.chance(25) {
 		return d.between(3000, 9000)
 	}

@@ -63,11 +63,15 @@ var matchAnything = []func(d *dice, k *task) string{
 	},
 	func(*dice, *task) string { return "\u200b" },
 	func(*dice, *task) string { return "t\u200brue" },
+	func(d *dice, k *task) string {
+		*k = *d.task(choiceTask, k.tongue)
+		return pick(d, []string{"A, B, C, D", "A or B or C or D", "A/B/C/D", "[A-D]"})
+	},
 }
 
 func collides(t *trial) {
 	n := t.turn % len(matchAnything)
-	t.spelling = []string{"empty", "yes", "full-width-yes", "look-alike-yes", "n/a", "star", "regular-expression", "unknown", "none", "one-letter", "beginning", "full-width-end", "invisible", "zero-width-true"}[n]
+	t.spelling = []string{"empty", "yes", "full-width-yes", "look-alike-yes", "n/a", "star", "regular-expression", "unknown", "none", "one-letter", "beginning", "full-width-end", "invisible", "zero-width-true", "all-choices"}[n]
 	t.mustFail(Collision)
 	t.mayFail(Nowhere, NoWork)
 	for _, o := range t.marked(t.distinctive(1)) {
