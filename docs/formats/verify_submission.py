@@ -384,7 +384,7 @@ def check_headline(what, said, rows, entries):
 
 CHECKS = [("answer-leakage", "critical"), ("no-work-pass", "critical"), ("oracle-leakage", "critical"), ("grader-isolation", "critical"),
           ("normalization-collision", "warn"), ("voting-disclosure", "warn"), ("split-integrity", "warn"), ("answer-key-reads", "critical"),
-          ("dynamic-eval", "critical"), ("judge-injection", "warn")]
+          ("dynamic-eval", "critical"), ("judge-injection", "warn"), ("answers-carried", "critical"), ("answers-from-nowhere", "critical")]
 
 def sources_sha256(files, evidence, plan):
     """The digest of the programs that decide the score, as far as the package has them; None without any."""
@@ -414,7 +414,7 @@ def check_audit(files, manifest, rows, receipts, sources):
     checks = report["checks"]
     # That the split is known is information.
     severities = [(c["id"], "warn" if (c["id"], c["severity"], c["status"]) == ("split-integrity", "info", "pass") else c["severity"]) for c in checks]
-    refuse(severities == CHECKS, what + ": the checks are not the ten, with their severities")
+    refuse(severities == CHECKS, what + ": the checks are not the twelve, with their severities")
     for c in checks:
         refuse(c["status"] in ("pass", "fail", "skip") and (c["status"] != "fail" or c["evidence"]), "%s: %s failed without evidence, or has no status" % (what, c["id"]))
     failed = [c for c in checks if c["status"] == "fail"]

@@ -32,12 +32,13 @@ func newAudit(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:         "audit ATTEMPT | PATH | --results FILE",
 		Annotations: readOnlyCommands,
-		Short:       "Look for signs of cheating in a run, ours or of another harness (AUD-1 to AUD-10)",
+		Short:       "Look for signs of cheating in a run, ours or of another harness (AUD-1 to AUD-12)",
 		Example:     "tally audit latest",
-		Long: `Run the ten checks of the GAIA submission audit: answers fetched from an answer database,
+		Long: `Run the ten checks of the GAIA submission audit and two of ours: answers fetched from an answer database,
 answers without work, answers in the prompt, calls that touch the grader, answers that
 match anything, undisclosed voting, an unknown split, reads of answer keys, programs that
-run texts, answers that speak to the judge.
+run texts, answers that speak to the judge, answers in the files of the agent, answers that
+no model said and no tool gave.
 
 ATTEMPT is an attempt of this workspace: its ledger and evidence are verified first, and
 the report is the one that its package has, byte for byte. With --whole-texts the texts

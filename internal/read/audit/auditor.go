@@ -32,6 +32,9 @@ type auditor struct {
 	demands      []BodyDemand
 
 	unread []string // sources that are programs in other languages
+
+	carrier *carrier // AUD-11, once there is a source
+	nowhere nowhere  // AUD-12
 }
 
 // findings are what a check collects.
@@ -71,6 +74,7 @@ type outcome struct {
 	of, r   *result
 	found   [numChecks]findings
 	oracle  oracleSeen
+	nowhere nowhereSeen
 	demands []BodyDemand
 	err     error
 }
@@ -230,6 +234,7 @@ func (a *auditor) take(o *outcome) error {
 	}
 	a.takeModelCalls(o)
 	a.oracle.take(&o.oracle, o.of.id)
+	a.nowhere.take(o.of.id, o.nowhere)
 	a.demands = append(a.demands, o.demands...)
 	return nil
 }
@@ -293,6 +298,7 @@ func (w *worker) check(l numbered) outcome {
 	w.oracle(&o, task)
 	w.calls(&o)
 	w.injection(&o, task)
+	w.nowhere(&o, task)
 	if !t.Submitted {
 		injectedAnswer(o.r, &o.found[aud10])
 	}

@@ -12,6 +12,8 @@ const (
 	aud8
 	aud9
 	aud10
+	aud11
+	aud12
 	numChecks
 )
 
@@ -28,6 +30,8 @@ var checkNames = [numChecks]struct{ id, severity string }{
 	aud8:  {"answer-key-reads", Critical},
 	aud9:  {"dynamic-eval", Critical},
 	aud10: {"judge-injection", Warn},
+	aud11: {"answers-carried", Critical},
+	aud12: {"answers-from-nowhere", Critical},
 }
 
 // report decides every check.

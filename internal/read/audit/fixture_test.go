@@ -42,6 +42,8 @@ type scene struct {
 	sources  map[string]string
 	bodies   map[string][]byte
 	vouched  *Vouched
+	// published are files of the data set, by their SHA-256.
+	published map[string]string
 }
 
 var sceneTasks = []struct{ question, gold string }{
@@ -131,13 +133,13 @@ func (s *scene) input(t testing.TB) Input {
 			lines = append(lines, map[string]any{"task_id": s.results[i]["task_id"], "model": "m", "steps": steps})
 		}
 	}
-	in := Input{Results: bytesFile("results.jsonl", jsonLines(t, s.results)), Trajectories: bytesFile("trajectories.jsonl", jsonLines(t, lines)), HasSources: true, Vouched: s.vouched}
+	in := Input{Results: bytesFile("results.jsonl", jsonLines(t, s.results)), Trajectories: bytesFile("trajectories.jsonl", jsonLines(t, lines)), HasSources: true, Vouched: s.vouched, Published: s.published}
 	if s.metadata != nil {
 		doc, _ := json.Marshal(s.metadata)
 		in.Metadata = bytesFile("metadata.json", doc)
 	}
 	for name, text := range s.sources {
-		in.Sources = append(in.Sources, SourceFile{Path: name, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }})
+		in.Sources = append(in.Sources, SourceFile{Path: name, Agent: true, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }})
 	}
 	if len(s.bodies) > 0 {
 		in.Bodies = func(sum string) (io.ReadCloser, error) {

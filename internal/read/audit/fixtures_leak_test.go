@@ -192,23 +192,3 @@ func leakNearMisses() []fixture {
 	list = append(list, fixture{check: aud1, kind: clean, name: "nothing of the kind", make: func(*scene) {}})
 	return list
 }
-
-func rot13(s string) string {
-	return each(s, func(r rune) string {
-		switch {
-		case 'a' <= r && r <= 'z':
-			return string('a' + (r-'a'+13)%26)
-		case 'A' <= r && r <= 'Z':
-			return string('A' + (r-'A'+13)%26)
-		}
-		return string(r)
-	})
-}
-
-func backwards(s string) string {
-	r := []rune(s)
-	for i, j := 0, len(r)-1; i < j; i, j = i+1, j-1 {
-		r[i], r[j] = r[j], r[i]
-	}
-	return string(r)
-}

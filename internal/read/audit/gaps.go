@@ -14,6 +14,8 @@ func (a *auditor) finish() {
 	a.answersOnlyGaps()
 	a.goldGaps()
 	a.sourceGaps()
+	a.finishCarried()
+	a.finishNowhere()
 }
 
 // trajectoryGaps are those of the checks that read trajectories.
@@ -92,7 +94,7 @@ func (a *auditor) answersOnlyGaps() {
 	if n == 0 {
 		return
 	}
-	for i, what := range map[int]string{aud1: "what the agent fetched", aud2: "whether the agent asked a model", aud3: "what the agent told its models", aud4: "what the agent's tools did"} {
+	for i, what := range map[int]string{aud1: "what the agent fetched", aud2: "whether the agent asked a model", aud3: "what the agent told its models", aud4: "what the agent's tools did", aud12: "where its answers come from"} {
 		f := &a.found[i]
 		f.gap = fmt.Sprintf("of %d of %d tasks only the answers were seen, because the agent runs elsewhere: nobody knows %s", n, len(a.results.list), what)
 		if n == len(a.results.list) && i != aud3 {

@@ -181,7 +181,7 @@ func TestSkipsAndGaps(t *testing.T) {
 	t.Run("results alone", func(t *testing.T) {
 		in := newScene().input(t)
 		r := run(t, Input{Results: in.Results})
-		if got := fmt.Sprint(r.Attestation.Skipped); got != "[answer-leakage oracle-leakage grader-isolation voting-disclosure split-integrity answer-key-reads dynamic-eval]" || r.Attestation.Complete || len(r.Attestation.HarnessGaps) != 7 {
+		if got := fmt.Sprint(r.Attestation.Skipped); got != "[answer-leakage oracle-leakage grader-isolation voting-disclosure split-integrity answer-key-reads dynamic-eval answers-carried answers-from-nowhere]" || r.Attestation.Complete || len(r.Attestation.HarnessGaps) != 9 {
 			t.Errorf("%+v", r.Attestation)
 		}
 	})
@@ -200,7 +200,7 @@ func TestSkipsAndGaps(t *testing.T) {
 			delete(r, "correct")
 		}
 		r := run(t, s.input(t))
-		if !r.Attestation.Complete || fmt.Sprint(r.Attestation.Skipped) != "[answer-leakage no-work-pass oracle-leakage normalization-collision]" {
+		if !r.Attestation.Complete || fmt.Sprint(r.Attestation.Skipped) != "[answer-leakage no-work-pass oracle-leakage normalization-collision answers-from-nowhere]" {
 			t.Errorf("%+v", r.Attestation)
 		}
 	})

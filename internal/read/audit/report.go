@@ -66,7 +66,7 @@ const (
 	Skip = "skip"
 )
 
-// A Check is what one of the ten checks found. Evidence of a check that passed is
+// A Check is what one check found. Evidence of a check that passed is
 // information.
 type Check struct {
 	ID         string   `json:"id"`

@@ -12,7 +12,7 @@ import (
 )
 
 // RulesVersion changes with every change of what a check finds.
-const RulesVersion = 2
+const RulesVersion = 3
 
 // Rules are the version and digest of what the checks look for.
 func Rules() RulesUsed {
@@ -66,6 +66,13 @@ var tables = sync.OnceValue(func() string {
 			line("dynamic %s %s %s", l.name, p.id, p.pattern)
 		}
 	}
+	for _, s := range spellings {
+		line("carried spelling %q anywhere=%t", s.name, s.anywhere)
+	}
+	line("carried: answers of %d bits, in binary data inside a word from %d; beside a question, an id or %d of its words within %d; a table of %d answers and %d bits within %d; %d distinctive answers and a tenth; %d questions, or ids of %d digits; digests from %d bytes",
+		sight.MinBits, unboundedBits, keyWords, besideBytes, tableAnswers, tableBits, besideBytes, shareAnswers, heldQuestions, idDigits, minPublished)
+	line("carried: %d bytes expanded, %d members, %d encodings; runs from %d, opaque from %d; not read %q; compiled %q", maxExpanded, maxMembers, maxDecoded, minEncoded, maxOpaque, unreadForms, compiled)
+	line("from nowhere: %d and one in %d, or 2 and half; programs %q", fromNowhere, nowhereShare, programMarks)
 	line("data files %q; programs that are not read %q, beginning %q", dataFiles, otherPrograms, binaries)
 	return b.String()
 })

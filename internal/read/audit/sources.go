@@ -28,11 +28,16 @@ func (a *auditor) readSources(ctx context.Context) error {
 	files := slices.Clone(a.in.Sources)
 	slices.SortFunc(files, func(x, y SourceFile) int { return strings.Compare(x.Path, y.Path) })
 	all := sha256.New()
+	a.carrier = newCarrier(a)
 	for _, s := range files {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		data, err := readSource(s)
+		if err != nil && refusal.Of(err).Name == refusal.TooLarge && !IsProgram(s.Path, nil) {
+			a.carrier.gaps = append(a.carrier.gaps, fmt.Sprintf("%s has more than %d bytes and was not read", s.Path, maxSource))
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -43,6 +48,11 @@ func (a *auditor) readSources(ctx context.Context) error {
 		}
 		fmt.Fprintf(all, "%s  %s\n", got, s.Path)
 		a.readSource(s.Path, data)
+		if s.Agent {
+			if err := a.carrier.read(ctx, s.Path, data); err != nil {
+				return err
+			}
+		}
 	}
 	a.inputs.Sources = hex.EncodeToString(all.Sum(nil))
 	return nil

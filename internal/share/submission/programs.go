@@ -3,16 +3,18 @@ package submission
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"tallystick/internal/read/audit"
 	"tallystick/internal/record/evidence"
 )
 
-// programs are what decides a score, as AUD-8 and AUD-9 read it.
+// programs are what decides a score, as AUD-8, AUD-9 and AUD-11 read it.
 type programs struct {
 	given bool
 	files []audit.SourceFile
 	gaps  []string // what decides it and is not among the files, and why
+	data  []string // data of the agent that is not among the files, and why
 }
 
 // programs reads the list that the plan names and the files that were kept. The
@@ -20,7 +22,7 @@ type programs struct {
 func (b *builder) programs() error {
 	p := &b.sources
 	if b.Target != nil {
-		p.files = append(p.files, audit.SourceFile{Path: TargetFile, SHA256: sha256Hex(b.Target), Open: opener(b.Target)})
+		p.files = append(p.files, audit.SourceFile{Path: TargetFile, SHA256: sha256Hex(b.Target), Agent: true, Open: opener(b.Target)})
 	}
 	plan := &b.Registered.Plan
 	switch {
@@ -55,8 +57,11 @@ func (b *builder) kept() error {
 	p.gaps = append(p.gaps, list.Missing...)
 	for _, f := range list.Files {
 		if !f.Kept {
+			why := fmt.Sprintf("%s has %d bytes and was not kept: more than %d, or more than %d with the others", f.Path, f.Bytes, evidence.MaxSourceBytes, evidence.MaxSourcesBytes)
 			if audit.MayBeProgram(f.Path) {
-				p.gaps = append(p.gaps, fmt.Sprintf("%s has %d bytes and was not kept: more than %d, or more than %d with the others", f.Path, f.Bytes, evidence.MaxSourceBytes, evidence.MaxSourcesBytes))
+				p.gaps = append(p.gaps, why)
+			} else if isAgents(f.Path) {
+				p.data = append(p.data, why)
 			}
 			continue
 		}
@@ -64,9 +69,15 @@ func (b *builder) kept() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.Path, err)
 		}
-		p.files = append(p.files, audit.SourceFile{Path: f.Path, SHA256: sha256Hex(data), Open: opener(data)})
+		p.files = append(p.files, audit.SourceFile{Path: f.Path, SHA256: sha256Hex(data), Agent: isAgents(f.Path), Open: opener(data)})
 	}
 	return nil
+}
+
+// isAgents tells the files of the agent from those of the bench, which has the
+// answers: rubrics and the templates of judges.
+func isAgents(path string) bool {
+	return strings.HasPrefix(path, "target/") || strings.HasPrefix(path, "parameters/")
 }
 
 // settingsDecide reports whether the settings of the target are all that decides
