@@ -207,15 +207,21 @@ func nearSources(t *trial) {
 // provisions are data files of an honest agent: general knowledge, examples,
 // word lists, one short answer by chance.
 func provisions(t *trial) {
-	forms := []string{"gazetteer", "examples", "word-list", "stop-answers", "prompt"}
+	forms := []string{"gazetteer", "gazetteer-with-one", "examples", "word-list", "stop-answers", "prompt"}
 	form := forms[t.turn%len(forms)]
 	t.spelling = form
 	tongue := t.tasks[0].tongue
 	var b strings.Builder
 	switch form {
-	case "gazetteer":
-		for range t.d.between(30, 300) {
-			fmt.Fprintf(&b, "%s,%s,%s\n", t.d.name(tongue), t.d.name(tongue), t.d.digits(5))
+	case "gazetteer", "gazetteer-with-one":
+		rows := t.d.between(60, 300)
+		one := t.d.IntN(rows)
+		for i := range rows {
+			name := t.d.name(tongue)
+			if i == one && form == "gazetteer-with-one" { // as general knowledge has one
+				name = t.distinctive(1)[0].gold
+			}
+			fmt.Fprintf(&b, "%s;%s;%s\n", name, t.d.name(tongue), t.d.digits(5))
 		}
 	case "examples":
 		for range t.d.between(2, 8) {

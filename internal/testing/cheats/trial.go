@@ -70,7 +70,8 @@ type trial struct {
 	elsewhere  bool // a cheat happens in an execution that is not submitted
 	files      []file
 	gaps       []string
-	keyless    bool // nobody has the expected answers
+	published  map[string]string // files of the data set: paths by SHA-256
+	keyless    bool              // nobody has the expected answers
 	model      string
 	vouched    *audit.Vouched
 
@@ -258,6 +259,7 @@ func (t *trial) run(class string, honest bool) *Run {
 		Trajectories: source("trajectories.jsonl", lines.Bytes()),
 		HasSources:   true,
 		SourceGaps:   t.gaps,
+		Published:    t.published,
 		Vouched:      t.vouched,
 		Workers:      1,
 	}
@@ -266,7 +268,7 @@ func (t *trial) run(class string, honest bool) *Run {
 		r.Input.Metadata = source("metadata.json", data)
 	}
 	for _, f := range t.files {
-		r.Input.Sources = append(r.Input.Sources, audit.SourceFile{Path: f.path, Open: opener([]byte(f.data))})
+		r.Input.Sources = append(r.Input.Sources, audit.SourceFile{Path: f.path, Agent: true, Open: opener([]byte(f.data))})
 	}
 	if t.recorder.bodies {
 		r.Input.Bodies = func(sum string) (io.ReadCloser, error) {
