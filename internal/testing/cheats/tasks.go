@@ -117,7 +117,7 @@ func (d *dice) raw(k *task) (text string, polished bool) {
 			return thousands(whole), len(whole) > 3
 		}
 		if part != "" { // the agent rounds
-			return k.gold + d.digits(4)[1:2] + "2", true
+			return k.gold + strconv.Itoa(d.IntN(5)) + "2", true
 		}
 	case entityTask:
 		return pick(d, []string{strings.ToUpper(k.gold), strings.ToLower(k.gold), "\"" + k.gold + ".\""}), true
