@@ -476,8 +476,9 @@ func (s *Session) startModel(api wire.API, request cassette.Request, body []byte
 		return "", err
 	}
 	id := s.nextCall()
-	err := s.event(&trajectory.ModelCallStarted{Call: id, Messages: request.Messages, Model: cutText(request.Model, 200), Provider: api.Provider().Name,
-		Prompt: s.content(string(request.Canonical()), trajectory.PromptHead), Request: digest.ContentOf(request.Canonical()), Tools: s.seen.newTools(api, body)})
+	offered, definitions := s.newTools(api, body)
+	err := s.event(&trajectory.ModelCallStarted{Call: id, Definitions: definitions, Messages: request.Messages, Model: cutText(request.Model, 200), Provider: api.Provider().Name,
+		Prompt: s.content(string(request.Canonical()), trajectory.PromptHead), Request: digest.ContentOf(request.Canonical()), Tools: offered})
 	if err != nil {
 		return "", err
 	}
