@@ -22,6 +22,7 @@ docs:
 	go test ./internal/run/bench -run BenchPage -update
 	go test ./internal/run/vantage -run VantagePage -update
 	go test ./internal/read/audit -run AuditPage -update
+	go test ./internal/read/outline -run GoldenPage -update
 	go test ./internal/share/importer -run ImportPage -update
 	go test ./internal/share/export -run ExportPage -update
 	go test ./internal/run/sandbox -run ClassPages -update
