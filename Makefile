@@ -24,6 +24,7 @@ docs:
 	go test ./internal/read/step -run StepPage -update
 	go test ./internal/read/audit -run AuditPage -update
 	go test ./internal/testing/cheats -run TestRates -update
+	go test ./internal/read/outline -run GoldenPage -update
 	go test ./internal/share/importer -run ImportPage -update
 	go test ./internal/share/export -run ExportPage -update
 	go test ./internal/run/sandbox -run ClassPages -update

@@ -490,8 +490,9 @@ func (s *Session) startModel(api wire.API, request cassette.Request, body []byte
 		return "", err
 	}
 	id := s.nextCall()
-	err := s.event(&trajectory.ModelCallStarted{Call: id, Messages: request.Messages, Model: cutText(request.Model, 200), Provider: api.Provider().Name,
-		Prompt: s.content(string(request.Canonical()), trajectory.PromptHead), Request: digest.ContentOf(request.Canonical()), Tools: s.seen.newTools(api, body)})
+	offered, definitions := s.newTools(api, body)
+	err := s.event(&trajectory.ModelCallStarted{Call: id, Definitions: definitions, Messages: request.Messages, Model: cutText(request.Model, 200), Provider: api.Provider().Name,
+		Prompt: s.content(string(request.Canonical()), trajectory.PromptHead), Request: digest.ContentOf(request.Canonical()), Tools: offered})
 	if err != nil {
 		return "", err
 	}
@@ -604,7 +605,20 @@ func (s *Session) limit(name string, max int64) error {
 	if err := s.event(&trajectory.LimitReached{Limit: name, Max: max}); err != nil {
 		return err
 	}
-	return s.halt(Truncated, refusal.LimitReached, fmt.Errorf("the limit of %d %s is reached", max, name))
+	return s.halt(Truncated, refusal.LimitReached, LimitError(name, max))
+}
+
+// settings are the members of a class's registration that set a limit.
+var settings = map[string]string{"turns": "limits.turns", "tokens": "limits.tokens", "cost_microdollars": "limits.cost_microdollars", "wall_clock_ms": "limits.wall_clock_seconds",
+	"kept_bytes": "limits.kept_bytes", "events": "limits.events", "read_bytes": "limits.read_bytes"}
+
+// LimitError says which limit stopped a case, and where it is set: a short registration
+// does not show its limits.
+func LimitError(name string, max int64) error {
+	if setting := settings[name]; setting != "" {
+		return fmt.Errorf("the limit of %d %s is reached (%s in the class's registration.yaml sets it)", max, name, setting)
+	}
+	return fmt.Errorf("the limit of %d %s is reached", max, name)
 }
 
 func (s *Session) safe(text string) string {
