@@ -69,7 +69,7 @@ func (a *auditor) takeMetadata(place string, data []byte, file bool) error {
 		case "submitted_at":
 			m.submittedAt, _ = textValue(v)
 		case "judge_cache_integrity_events":
-			return numberInto(&m.cacheEvents, name, v)
+			return eventsInto(&m.cacheEvents, name, v)
 		}
 		return nil
 	})
@@ -88,6 +88,20 @@ func (a *auditor) takeMetadata(place string, data []byte, file bool) error {
 		return nil
 	}
 	return a.meta.contradicts(&m, place, a.in.Metadata.Name)
+}
+
+// eventsInto counts events: a harness writes how many there were, or each of them in a list.
+func eventsInto(to **float64, name string, v jsontext.Value) error {
+	if v.Kind() != '[' {
+		if err := numberInto(to, name, v); err != nil {
+			return fmt.Errorf("%w or a list of events", err)
+		}
+		return nil
+	}
+	n := 0.0
+	err := elements(v, func(int, jsontext.Value) error { n++; return nil })
+	*to = &n
+	return err
 }
 
 // contradicts refuses a summary that says something else than the metadata.
