@@ -12,15 +12,14 @@ beside it. Needs Python 3.9 and nothing else; nothing is fetched. BLAKE3 and Ed2
 are written out in Python: a package of 32 tasks takes seconds.
 
 It derives again from receipts and evidence: which tasks there are, answer, expected answer,
-outcome, turns, tokens and tools of each, steps and their digests, the headline with its
-interval, votes, redraws, attempt k of n, and what the headline is as people corrected it.
+outcome, turns, tokens and tools of each, every line and step of trajectories.jsonl, the
+headline with its interval, votes, redraws, attempt k of n, and what the headline is as people corrected it.
 
 What it leaves out: it does not run the audit, so whether the checks found what is there is
 the maker's word, and the line that it prints says so. Of audit-report.json it checks that it
 names the bytes of every input, that its counts and its end follow from its own checks, and
-that the manifest says the same. The level of the attempt is the maker's word; of steps it
-compares type, tool, heads and digests, not every member; a correction that is signed with
-another kind of key than Ed25519 it cannot check, and says so.
+that the manifest says the same. The level of the attempt is the maker's word; a correction
+that is signed with another kind of key than Ed25519 it cannot check, and says so.
 """
 import argparse, base64, hashlib, json, math, os, struct, sys, zipfile
 from datetime import datetime
@@ -252,54 +251,118 @@ class Evidence:
             self.used.add(path)
         return self.files[path]
 
-def steps_of(trajectory, notes):
-    """The steps of a trajectory, as far as they are compared: type, tool, head, digest."""
-    steps, asked, by_id, by_call, tokens, models, tools = [], {}, {}, {}, [0, 0], [], []
-    sha = lambda c: notes[c["digest"]]["sha256"][7:] if c["digest"] in notes else ""
-    def result(p):
-        if p.get("result"):
-            steps.append(("tool_result", p["name"], p["result"]["head"], sha(p["result"])))
-    def call(p, vantage):
+# The members of a step, and those that other recorders write and a package does not have.
+# A test of package internal/read/step holds them to its schema.
+STEP_MEMBERS = ("type", "turn", "name", "vantage", "content", "output", "head", "bytes", "truncated", "redacted", "salted", "lossy",
+                "content_sha256", "output_sha256", "gold_hits", "input", "args", "input_bytes", "input_truncated", "input_redacted",
+                "input_salted", "input_lossy", "input_sha256", "input_gold_hits", "url", "is_error", "model", "tokens_in", "tokens_out")
+OTHERS_MEMBERS = ("text", "head_truncated")
+
+class Steps:
+    """The steps of a trajectory."""
+    EVENTS = ("turn_started", "model_call_started", "model_call_completed", "tool_observed", "tool_proposed", "tool_executed")
+
+    def __init__(self, trajectory, watched):
+        self.notes, self.gold = {t["digest"]: t for t in watched["texts"]}, watched["gold"]
+        self.steps, self.asked, self.by_id, self.by_call = [], {}, {}, {}
+        self.tokens, self.models, self.tools = [0, 0], [], []
+        for line in trajectory.split(b"\n")[:-1]:
+            event = json.loads(line)
+            if event["type"] in self.EVENTS:
+                getattr(self, event["type"])(event.get("turn", 0), event.get("payload") or {})
+
+    def add(self, before, **members):
+        step = {name: value for name, value in members.items() if value not in ("", 0, False, None)}
+        at = len(self.steps) if before is None else next(i for i, s in enumerate(self.steps) if s is before)
+        self.steps.insert(at, step)
+        return step
+
+    def about(self, step, prefix, sha, c):
+        """What is known of the whole of a text."""
+        note, hits = self.notes.get(c["digest"]), {"scanned": False, "offsets": []}
+        if note:
+            hits = {"scanned": self.gold, "offsets": note.get("hits", [])}
+            if note.get("hit_count", 0) > len(hits["offsets"]):
+                hits["count"] = note["hit_count"]
+            step[sha] = note["sha256"][7:]
+        step[prefix + "bytes"], step[prefix + "gold_hits"] = c["bytes"], hits
+        for mark in ("truncated", "redacted", "lossy"):
+            if c.get(mark):
+                step[prefix + mark] = True
+        if note and note.get("salted"):
+            step[prefix + "salted"] = True
+
+    def shown(self, step, member, sha, c):
+        self.about(step, "", sha, c)
+        step["head"] = step[member] = c["head"]
+
+    @staticmethod
+    def url(args):
+        for name in ("url", "URL", "uri", "link"):
+            values = args.get("values") or {}
+            if name in values and (values[name] is None or isinstance(values[name], str) and len(values[name].encode()) <= 2048):
+                return values[name]
+
+    def call(self, turn, p, vantage, before=None):
         a = p["args"]
         cut = lambda c: "%s…[truncated %d bytes]" % (c["head"], c["bytes"] - len(c["head"].encode()))
         args = dict(a.get("values") or {}, **{k: cut(c) for k, c in (a.get("cut") or {}).items()})
-        if a.get("raw"):
-            args = {"raw": cut(a["raw"]) if a["raw"].get("truncated") else a["raw"]["head"]}
-        args = encode(args)
-        known = by_id.get(p.get("id") or None) or by_call.get(p["call"])
-        if not (known and known[1] == p["name"] and known[2] == args):
-            known = ("tool_call", p["name"], args, "")
-            steps.append(known)
-            if p["name"] not in tools:
-                tools.append(p["name"])
+        raw = a.get("raw")
+        if raw:
+            args = {"raw": cut(raw) if raw.get("truncated") else raw["head"]}
+        known = self.by_id.get(p.get("id") or None) or self.by_call.get(p["call"])
+        if known and known.get("name", "") == p["name"] and encode(known["args"]) == encode(args):
+            if vantage != "proposed":
+                known["vantage"] = vantage
+        else:
+            known = self.add(before, type="tool_call", turn=turn, name=p["name"], vantage=vantage, url=self.url(a))
+            known["args"] = known["input"] = args
+            self.about(known, "input_", "input_sha256", {"bytes": a["bytes"], "digest": a["digest"], "redacted": a.get("redacted"),
+                       "truncated": bool(a.get("cut") or raw and raw.get("truncated")), "lossy": raw and raw.get("lossy")})
+            if p["name"] not in self.tools:
+                self.tools.append(p["name"])
         if p.get("id"):
-            by_id[p["id"]] = known
+            self.by_id[p["id"]] = known
         if not p.get("vantage"):
-            by_call[p["call"]] = known
-    for line in trajectory.split(b"\n")[:-1]:
-        event = json.loads(line)
-        p = event.get("payload") or {}
-        if event["type"] == "turn_started" and p.get("input"):
-            steps.append(("prompt", "", p["input"]["head"], sha(p["input"])))
-        elif event["type"] == "model_call_started":
-            asked[p["call"]] = len(steps)
-            steps.append(("llm_call", "", None, ""))
-            if p["model"] not in models:
-                models.append(p["model"])
-        elif event["type"] == "model_call_completed" and p["call"] in asked:
-            steps[asked[p["call"]]] = ("llm_call", "", p["output"]["head"], sha(p["output"]))
-            tokens[0] += p.get("tokens_in", 0)
-            tokens[1] += p.get("tokens_out", 0)
-        elif event["type"] == "tool_observed":
-            call(p, p["vantage"])
-            if p["vantage"] == "reported":
-                result(p)
-        elif event["type"] == "tool_proposed":
-            call(p, "proposed")
-        elif event["type"] == "tool_executed":
-            call(p, "executed")
-            result(p)
-    return steps, tokens, models, tools
+            self.by_call[p["call"]] = known
+
+    def result(self, turn, p, vantage, failed, before=None):
+        if p.get("result"):
+            step = self.add(before, type="tool_result", turn=turn, name=p["name"], vantage=vantage, is_error=failed, url=self.url(p["args"]))
+            self.shown(step, "output", "output_sha256", p["result"])
+
+    def turn_started(self, turn, p):
+        if p.get("input"):
+            self.shown(self.add(None, type="prompt", turn=turn), "content", "content_sha256", p["input"])
+
+    def model_call_started(self, turn, p):
+        step = self.asked[p["call"]] = self.add(None, type="llm_call", turn=turn, model=p["model"])
+        step["input"] = p["prompt"]["head"]
+        self.about(step, "input_", "input_sha256", p["prompt"])
+        if p["model"] not in self.models:
+            self.models.append(p["model"])
+
+    def model_call_completed(self, turn, p):
+        step = self.asked.pop(p["call"], None)
+        if step is not None:
+            self.shown(step, "output", "output_sha256", p["output"])
+            step["tokens_in"], step["tokens_out"] = p.get("tokens_in", 0), p.get("tokens_out", 0)
+            self.tokens[0] += step["tokens_in"]
+            self.tokens[1] += step["tokens_out"]
+
+    def tool_observed(self, turn, p):
+        # What the agent reported in a request happened before the request.
+        before = self.asked.get(p["call"]) if p["vantage"] == "reported" else None
+        self.call(turn, p, p["vantage"], before)
+        if p["vantage"] == "reported":
+            self.result(turn, p, "reported", p.get("error") is True, before)
+
+    def tool_proposed(self, turn, p):
+        self.call(turn, p, "proposed")
+
+    def tool_executed(self, turn, p):
+        self.call(turn, p, "executed")
+        self.result(turn, p, "executed", "error" in p)
 
 NO_ANSWER = ("regex", "compare", "json_schema", "tool_calls", "cel", "absent", "not")
 
@@ -307,8 +370,7 @@ def tell(evidence, record, entry):
     """What a record says of its task."""
     index = canonical(evidence.piece(record["evidence"][0]))
     refuse("watch" in index, "case %s was not recorded whole" % record["case_id"])
-    notes = {t["digest"]: t for t in canonical(evidence.piece(index["watch"]))["texts"]}
-    steps, tokens, models, tools = steps_of(evidence.piece(index["trajectory"]["digest"]), notes)
+    told = Steps(evidence.piece(index["trajectory"]["digest"]), canonical(evidence.piece(index["watch"])))
     answer = evidence.piece(index["answer"]).decode() if "answer" in index else ""
     expected = None
     for check in json.loads(evidence.piece(index["grading"])).get("checks", []) if "grading" in index else []:
@@ -318,9 +380,13 @@ def tell(evidence, record, entry):
             answer = check["extracted"]["head"]
             break
     correct = None if record["outcome"] == "unscored" else record["outcome"] == "passed"
-    return {"model_answer": answer, "expected_output": expected, "correct": correct, "outcome": record["outcome"], "repeat": record["repeat"], "entry": entry,
-            "turns": sum(s[0] == "llm_call" for s in steps), "inputTokens": tokens[0], "outputTokens": tokens[1],
-            "model": ", ".join(models), "tools_used": tools, "steps": steps}
+    row = {"model_answer": answer, "expected_output": expected, "correct": correct, "outcome": record["outcome"], "repeat": record["repeat"], "entry": entry,
+           "turns": sum(s["type"] == "llm_call" for s in told.steps), "inputTokens": told.tokens[0], "outputTokens": told.tokens[1],
+           "model": ", ".join(told.models), "tools_used": told.tools}
+    line = {"task_id": record["case_id"], "repeat": record["repeat"], "turns": row["turns"], "user_turns": record["turns"], "final_answer": answer,
+            "tokens_in": told.tokens[0], "tokens_out": told.tokens[1], "tools_used": told.tools, "steps": told.steps}
+    line.update({k: v for k, v in {"model": row["model"], "correct": correct, "vantage": record.get("vantage", "")}.items() if v not in ("", None)})
+    return dict(row, line=line)
 
 def chosen(told):
     """The answer that most repetitions gave, and of equals the first."""
@@ -338,27 +404,36 @@ def compare(what, said, derived):
     for name, value in derived.items():
         refuse(name in said and said[name] == value, "%s: %s is %.60r, the receipts and the evidence give %.60r" % (what, name, said.get(name), value))
 
+def check_line(what, said, line):
+    """Compares a line of trajectories.jsonl, and says which member differs."""
+    if said == encode(line):
+        return
+    there = json.loads(said or "{}")
+    refuse(isinstance(there, dict) and there, what + " has no line in trajectories.jsonl where it should be")
+    compare(what + " in trajectories.jsonl", there, {k: v for k, v in line.items() if k != "steps"})
+    for i, step in enumerate(line["steps"]):
+        compare("%s: step %d" % (what, i), there["steps"][i] if i < len(there["steps"]) else {}, step)
+    raise Refused(what + ": the line in trajectories.jsonl has members that the evidence does not give")
+
 def check_rows(files, tasks, beside):
     rows = [json.loads(line) for line in files["results.jsonl"].decode().split("\n")[:-1]]
-    lines = {t["task_id"]: t for t in map(json.loads, files["trajectories.jsonl"].decode().split("\n")[:-1])}
+    lines = iter(files["trajectories.jsonl"].decode().split("\n")[:-1])
     refuse([r["task_id"] for r in rows] == list(tasks), "results.jsonl has other tasks than the plan")
-    refuse(set(lines) == {t for t, told in tasks.items() if told}, "trajectories.jsonl has other tasks than the records")
     for row in rows:
         told = tasks[row["task_id"]]
         what = "task " + row["task_id"]
         refuse(told, what + " has no record")
         one = chosen(told)
-        compare(what, row, {k: v for k, v in one.items() if k != "steps"})
+        compare(what, row, {k: v for k, v in one.items() if k != "line"})
         listed = [c for t in told for c in beside[t["entry"]].list]
         said = [dict({k: v for k, v in c.items() if k != "ignored"}, counts="ignored" not in c) for c in row.get("corrections", [])]
         refuse(said == listed, what + ": the corrections are not those of the receipts")
         now = beside[one["entry"]].correct_now() if listed else None
         refuse(row.get("corrected") is now, what + ": corrected is %s, the receipts give %s" % (row.get("corrected"), now))
-        line = lines[row["task_id"]]
-        compare(what + " in trajectories.jsonl", line, {"final_answer": one["model_answer"], "turns": one["turns"], "tokens_in": one["inputTokens"], "tokens_out": one["outputTokens"]})
-        shown = [(s["type"], s.get("name", ""), encode(s["args"]) if s["type"] == "tool_call" else s.get("head"),
-                  s.get("content_sha256") or s.get("output_sha256") or "") for s in line["steps"]]
-        refuse(shown == one["steps"], what + ": the steps are not those of the trajectory")
+        for t in told:  # every execution has a line, and one of them is submitted
+            line = dict(t["line"], submitted=True) if t is one else t["line"]
+            check_line("%s, execution %d" % (what, t["repeat"]), next(lines, ""), line)
+    refuse(next(lines, None) is None, "trajectories.jsonl has more lines than there are records")
     return rows
 
 def count(what, said, correct):
@@ -410,7 +485,7 @@ def check_audit(files, manifest, rows, receipts, sources):
         refuse(report["inputs"].get(name) == hashlib.sha256(files[path]).hexdigest(), what + " is about another " + path)
     refuse(report["inputs"].get("sources_sha256") == sources, what + " is about other programs")
     compare(what + ": totals", report["totals"], {"questions": len(rows), "marked_correct": sum(r["correct"] is True for r in rows),
-                                                  "trajectories": files["trajectories.jsonl"].count(b"\n")})
+                                                  "trajectories": files["trajectories.jsonl"].count(b"\n"), "trajectories_recorded": len(receipts.of["record"])})
     checks = report["checks"]
     # That the split is known is information.
     severities = [(c["id"], "warn" if (c["id"], c["severity"], c["status"]) == ("split-integrity", "info", "pass") else c["severity"]) for c in checks]

@@ -75,6 +75,9 @@ type Vouched struct {
 	// VotingAttempts are the executions from which each answer was chosen: the
 	// largest number of any task.
 	VotingAttempts int
+	// Recorded are the executions that left a record, by task: as many trajectories
+	// as there must be.
+	Recorded map[string]int
 	// Abandoned are executions that were started and left no record.
 	Abandoned int
 	// Redraws are judge verdicts that were drawn again.

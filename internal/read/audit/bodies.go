@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,6 +10,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"tallystick/internal/read/step"
 	"tallystick/internal/record/refusal"
 )
 
@@ -19,7 +19,7 @@ const maxBody = 256 << 20
 
 // body reads the whole text of a step if there is one, adds what it holds, and
 // holds the recorder's claims against it.
-func (l *leak) body(i int, s *step, f *fetched) (bool, error) {
+func (l *leak) body(i int, s *step.Text, f *fetched) (bool, error) {
 	data, err := l.w.a.body(s)
 	if data == nil || err != nil {
 		return false, err
@@ -34,47 +34,24 @@ func (l *leak) body(i int, s *step, f *fetched) (bool, error) {
 	for _, o := range b.others {
 		f.addOther(o)
 	}
-	for _, at := range s.hits {
-		if !l.isAt(data, at) {
-			l.lies = append(l.lies, fmt.Sprintf("task %s: step %d: gold_hits names byte %d of the body %s, which does not hold the answer", l.own.id, i, at, s.sha256))
+	for _, at := range s.Hits {
+		if !l.own.gold.IsAt(data, at) {
+			l.lies = append(l.lies, fmt.Sprintf("task %s: step %d: gold_hits names byte %d of the body %s, which does not hold the answer", l.own.id, i, at, s.SHA256))
 		}
 	}
-	if s.scanned && len(s.hits) == 0 && b.gold && !l.own.gold.weak {
-		l.lies = append(l.lies, fmt.Sprintf("task %s: step %d: gold_hits says that the body %s does not hold the answer, and it does", l.own.id, i, s.sha256))
+	if s.Scanned && len(s.Hits) == 0 && b.gold && !l.own.gold.Weak {
+		l.lies = append(l.lies, fmt.Sprintf("task %s: step %d: gold_hits says that the body %s does not hold the answer, and it does", l.own.id, i, s.SHA256))
 	}
 	return true, nil
 }
 
-// isAt reports whether the answer begins at a byte of a body, in whatever
-// encoding.
-func (l *leak) isAt(data []byte, at int64) bool {
-	if at >= int64(len(data)) {
-		return false
-	}
-	g := l.own.gold.folded
-	// Each character of an answer takes at most 12 bytes in the encodings that
-	// are resolved (&#x1d5ba;), twice over for base64.
-	window := data[at:min(int64(len(data)), at+int64(24*len(g)+64))]
-	found := false
-	Unwrap(window, func(text []byte) {
-		folded := Fold(nil, text)
-		if n := bytes.Index(folded, []byte(g)); n >= 0 && n <= 8 {
-			found = true
-		}
-		for _, e := range l.own.gold.exact {
-			found = found || bytes.HasPrefix(text, []byte(e))
-		}
-	})
-	return found
-}
-
 // body reads the whole text of a step; nil if it is not at hand. Bytes that do not
 // have the digest are not what was recorded, whatever they are.
-func (a *auditor) body(s *step) ([]byte, error) {
-	if a.in.Bodies == nil || s.sha256 == "" || s.salted {
+func (a *auditor) body(s *step.Text) ([]byte, error) {
+	if a.in.Bodies == nil || s.SHA256 == "" || s.Salted {
 		return nil, nil
 	}
-	name := hexOf(s.sha256)
+	name := hexOf(s.SHA256)
 	if raw, err := hex.DecodeString(name); err != nil || len(raw) != sha256.Size {
 		return nil, nil
 	}
@@ -110,25 +87,25 @@ func hexOf(sum string) string {
 }
 
 // demand lists the bodies that would settle what is only claimed.
-func (l *leak) demand(i int, s *step, f *fetched, whole bool) {
-	if whole || s.sha256 == "" || s.salted {
+func (l *leak) demand(i int, s *step.Text, f *fetched, whole bool) {
+	if whole || s.SHA256 == "" || s.Salted {
 		return
 	}
 	reason := ""
-	for _, at := range s.hits {
-		if !l.isAt(s.text, at) {
+	for _, at := range s.Hits {
+		if !l.own.gold.IsAt(s.Text, at) {
 			reason = fmt.Sprintf("gold_hits names byte %d, which is not recorded", at)
 			break
 		}
 	}
-	if reason == "" && s.cut && !s.scanned && !f.gold && l.w.a.index.holdsQuestion(l.task, f.own&^l.echo) {
+	if reason == "" && s.Cut && !s.Scanned && !f.gold && l.w.a.index.holdsQuestion(l.task, f.own&^l.echo) {
 		reason = "the recorded beginning holds the question, and nobody looked for the answer in the rest"
 	}
-	if reason == "" && s.cut && !s.scanned && f.known != 0 {
+	if reason == "" && s.Cut && !s.Scanned && f.known != 0 {
 		reason = "the recorded beginning names a known answer database, and nobody looked for the answer in the rest"
 	}
 	if reason != "" {
-		l.o.demands = append(l.o.demands, BodyDemand{TaskID: l.own.id, Step: i, SHA256: hexOf(s.sha256), Reason: reason})
+		l.o.demands = append(l.o.demands, BodyDemand{TaskID: l.own.id, Step: i, SHA256: hexOf(s.SHA256), Reason: reason})
 	}
 }
 

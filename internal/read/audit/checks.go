@@ -35,7 +35,7 @@ func (a *auditor) report() *Report {
 	a.finish()
 	r := &Report{
 		Schema: Schema, AuditedAt: a.auditedAt(), ThreatModel: ThreatModel,
-		Totals: Totals{Questions: len(a.results.list), MarkedCorrect: a.correct(), Trajectories: a.trajectories},
+		Totals: Totals{Questions: len(a.results.list), MarkedCorrect: a.correct(), Trajectories: a.trajectories, Recorded: a.recorded()},
 		Inputs: a.vouched(), Rules: Rules(), Bodies: a.demanded(), strict: a.in.Strict,
 	}
 	for i := range a.found {

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+
+	"tallystick/internal/run/sight"
 )
 
 // A language is one whose programs AUD-9 reads.
@@ -272,7 +274,7 @@ const (
 func (l *language) piece(data []byte, i int) (end int, kind pieceKind) {
 	rest := data[i:]
 	switch {
-	case bytes.HasPrefix(rest, []byte(l.line)) && (l.name != "shell" || i == 0 || asciiSpace[data[i-1]] || data[i-1] == ';'):
+	case bytes.HasPrefix(rest, []byte(l.line)) && (l.name != "shell" || i == 0 || sight.IsSpace(data[i-1]) || data[i-1] == ';'):
 		if n := bytes.IndexByte(rest, '\n'); n >= 0 {
 			return i + n, comment
 		}

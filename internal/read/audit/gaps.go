@@ -64,6 +64,16 @@ func (a *auditor) trajectoryGaps() {
 	}
 }
 
+// recorded is how many trajectories the receipts of a run ask for.
+func (a *auditor) recorded() (n int) {
+	if a.in.Vouched != nil {
+		for _, executions := range a.in.Vouched.Recorded {
+			n += executions
+		}
+	}
+	return n
+}
+
 // answersOnly reports whether receipts say that of a task only its answer was seen.
 func (a *auditor) answersOnly(r *result) bool {
 	return a.in.Vouched != nil && a.in.Vouched.AnswersOnly[r.id]

@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"math/bits"
 	"slices"
-	"strings"
+
+	"tallystick/internal/run/sight"
 )
 
 // knownSources are places that hold the answers of a benchmark, folded. A sure
@@ -25,7 +26,7 @@ var knownSources = []struct {
 // An index has the texts of all tasks, to find those of other tasks in what one
 // task fetched. Results of one task by several models are one task.
 type index struct {
-	matcher  *matcher
+	matcher  *sight.Matcher
 	patterns []patternInfo
 	tasks    []taskInfo
 	byID     map[string]int
@@ -35,7 +36,7 @@ type index struct {
 // A taskInfo is a task as it is looked for.
 type taskInfo struct {
 	id   string
-	gold gold
+	gold sight.Answer
 	q    question
 	// goldAt is the pattern of the answer, -1 if it is weak.
 	goldAt int
@@ -47,7 +48,6 @@ type taskInfo struct {
 type patternInfo struct {
 	pieces []pieceRef
 	golds  []int32 // tasks
-	base64 []int32 // tasks whose answer by itself is this in base64
 	known  int     // place in knownSources plus 1
 }
 
@@ -83,30 +83,25 @@ func newIndex(c *corpus) *index {
 		}
 		n := len(x.tasks)
 		x.byID[r.id] = n
-		t := taskInfo{id: r.id, gold: newGold(r.gold), q: newQuestion(r.question), goldAt: -1}
-		t.inQuestion = t.gold.folded != "" && strings.Contains(t.q.folded, t.gold.folded)
+		t := taskInfo{id: r.id, gold: sight.NewAnswer(r.gold), q: newQuestion(r.question), goldAt: -1}
+		inQuestion, _ := t.gold.Index([]byte(t.q.folded), 0)
+		t.inQuestion = inQuestion >= 0
 		for i, p := range t.q.pieces {
 			info := pattern(p)
 			info.pieces = append(info.pieces, pieceRef{int32(n), uint8(i)})
 		}
-		if len(t.gold.folded) >= minPattern && !t.gold.weak {
-			info := pattern(t.gold.folded)
+		if len(t.gold.Folded) >= sight.MinPattern && !t.gold.Weak {
+			info := pattern(t.gold.Folded)
 			if len(info.golds) == 0 {
 				x.golds++
 			}
 			info.golds = append(info.golds, int32(n))
-			t.goldAt = at[t.gold.folded]
-		}
-		for _, e := range t.gold.exact {
-			if e = strings.ToLower(e); len(e) >= minPattern {
-				info := pattern(e)
-				info.base64 = append(info.base64, int32(n))
-			}
+			t.goldAt = at[t.gold.Folded]
 		}
 		x.tasks = append(x.tasks, t)
 	}
 	x.dropShared()
-	x.matcher = newMatcher(texts)
+	x.matcher = sight.NewMatcher(texts)
 	return x
 }
 
@@ -166,7 +161,7 @@ const (
 func (x *index) look(text []byte, task int, s *sighting) {
 	s.reset()
 	own := &x.tasks[task]
-	x.matcher.find(text, func(id, at int) {
+	x.matcher.Find(text, func(id, at int) {
 		p := &x.patterns[id]
 		if p.known > 0 {
 			s.known |= 1 << (p.known - 1)
@@ -174,18 +169,12 @@ func (x *index) look(text []byte, task int, s *sighting) {
 		for _, ref := range p.pieces {
 			if int(ref.task) == task {
 				s.own |= 1 << ref.piece
-				s.addSpan(at, len(x.matcher.patterns[id]))
+				s.addSpan(at, len(x.matcher.Pattern(id)))
 			} else {
 				s.other(ref)
 			}
 		}
-		for _, t := range p.base64 {
-			s.base64 = s.base64 || int(t) == task
-		}
-		if id == own.goldAt && len(s.gold) < maxHits && isWhole(text, at, len(own.gold.folded)) {
-			s.gold = append(s.gold, at)
-		}
-		if len(p.golds) > 0 && id != own.goldAt && len(s.golds) < maxHits && isWhole(text, at, len(x.matcher.patterns[id])) {
+		if len(p.golds) > 0 && id != own.goldAt && len(s.golds) < maxHits && sight.IsWhole(text, at, len(x.matcher.Pattern(id))) {
 			s.golds = append(s.golds, goldHit{id, at})
 		}
 	})
@@ -221,19 +210,14 @@ func (s *sighting) other(ref pieceRef) {
 	}
 }
 
-// ownGold finds the task's own answer, unless the matcher did. Inside the question
-// it is not news. A weak answer counts only where it is called one.
+// ownGold finds the task's own answer. Inside the question it is not news. A weak
+// answer counts only where it is called one.
 func (s *sighting) ownGold(text []byte, own *taskInfo) {
-	g := own.gold.folded
-	if own.goldAt >= 0 {
-		s.gold = slices.DeleteFunc(s.gold, func(at int) bool { return s.inQuestion(at, at+len(g)) })
+	if own.gold.Weak && !hasAnswerWord(text) {
 		return
 	}
-	if g == "" || own.gold.weak && !hasAnswerWord(text) {
-		return
-	}
-	for at := indexWhole(text, g, 0); at >= 0 && len(s.gold) < maxHits; at = indexWhole(text, g, at+1) {
-		if s.inQuestion(at, at+len(g)) || own.gold.weak && !calledAnswer(text, at) {
+	for at, end := own.gold.Index(text, 0); at >= 0 && len(s.gold) < maxHits; at, end = own.gold.Index(text, end) {
+		if s.inQuestion(at, end) || own.gold.Weak && !calledAnswer(text, at) {
 			continue
 		}
 		s.gold = append(s.gold, at)

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+
+	"tallystick/internal/read/step"
+	"tallystick/internal/run/sight"
 )
 
 // answerWords are what a text calls an answer. A weak answer, and an answer right
@@ -53,10 +56,11 @@ func (w *worker) see(text []byte, task int) fetched {
 	var f fetched
 	x := w.a.index
 	own := &x.tasks[task]
-	Unwrap(text, func(plainer []byte) {
-		w.fold = Fold(w.fold[:0], plainer)
+	sight.Unwrap(text, func(plainer []byte) {
+		w.fold = sight.Fold(w.fold[:0], plainer)
 		s := &w.sight
 		x.look(w.fold, task, s)
+		s.base64 = w.encodedOf(task).In(w.fold, plainer)
 		f.own |= s.own
 		f.known |= s.known
 		f.gold = f.gold || len(s.gold) > 0 || s.base64
@@ -106,7 +110,7 @@ func (x *index) listOf(s *sighting, own bool) (count int, enough bool) {
 	slices.SortFunc(s.golds, func(a, b goldHit) int { return a.at - b.at })
 	count = 0
 	// Answers that no ordinary text has by chance, on one page.
-	n := x.together(s.golds, pageBytes, func(h goldHit) bool { return isDistinctive(x.matcher.patterns[h.pattern]) })
+	n := x.together(s.golds, pageBytes, func(h goldHit) bool { return sight.IsDistinctive(x.matcher.Pattern(h.pattern)) })
 	if n >= 6 || own && n >= 3 {
 		count, enough = n, n >= 6
 	}
@@ -160,17 +164,17 @@ func (x *index) dense(hits []goldHit) int {
 func (w *worker) leakage(o *outcome, task int) error {
 	f := &o.found[aud1]
 	own := &w.a.index.tasks[task]
-	if !o.r.correct || o.r.gold == "" || !o.t.hasSteps {
+	if !o.r.correct || o.r.gold == "" || !o.t.HasSteps {
 		return nil
 	}
 	f.auditable++
 	l := leak{w: w, o: o, task: task, own: own}
-	for i := range o.t.steps {
-		s := &o.t.steps[i]
-		switch s.kind {
-		case stepCall:
+	for i := range o.t.Steps {
+		s := &o.t.Steps[i]
+		switch s.Kind {
+		case step.Call:
 			l.called(i, s)
-		case stepResult:
+		case step.Result:
 			if err := l.gave(i, s); err != nil {
 				return err
 			}
@@ -204,20 +208,20 @@ type leak struct {
 }
 
 // called reads what a tool was called with.
-func (l *leak) called(i int, s *step) {
-	f := l.w.see(s.text, l.task)
+func (l *leak) called(i int, s *step.View) {
+	f := l.w.see(s.Said.Text, l.task)
 	l.echo |= f.own
 	l.asked = f.known
 	if sure := surely(f.known); sure != "" && len(l.fails) == 0 && !l.refused(i, s) {
-		l.fails = append(l.fails, fmt.Sprintf("task %s: step %d: tool_call %s asks a known answer database (%s)", l.own.id, i, quoted(s.name), quoted(sure)))
+		l.fails = append(l.fails, fmt.Sprintf("task %s: step %d: tool_call %s asks a known answer database (%s)", l.own.id, i, quoted(s.Name), quoted(sure)))
 	}
 }
 
 // refused reports whether a tool answered a call with an error.
-func (l *leak) refused(i int, s *step) bool {
-	for _, next := range l.o.t.steps[i+1:] {
-		if next.kind == stepResult && next.name == s.name {
-			return next.failed
+func (l *leak) refused(i int, s *step.View) bool {
+	for _, next := range l.o.t.Steps[i+1:] {
+		if next.Kind == step.Result && next.Name == s.Name {
+			return next.Failed
 		}
 	}
 	return false
@@ -233,38 +237,38 @@ func surely(known uint64) string {
 }
 
 // gave reads what a tool gave, in the trajectory and in the body if there is one.
-func (l *leak) gave(i int, s *step) error {
-	f := l.w.see(s.text, l.task)
-	l.addSeam(s.text)
-	if len(s.url) > 0 {
-		if u := l.w.see(s.url, l.task); surely(u.known) != "" && !s.failed {
-			l.fails = append(l.fails, fmt.Sprintf("task %s: step %d: gold answer %s: fetched %s output is of a known answer database (%s)", l.own.id, i, quoted(l.own.gold.folded), toolName(s), quoted(surely(u.known))))
+func (l *leak) gave(i int, s *step.View) error {
+	f := l.w.see(s.Shown.Text, l.task)
+	l.addSeam(s.Shown.Text)
+	if len(s.URL) > 0 {
+		if u := l.w.see(s.URL, l.task); surely(u.known) != "" && !s.Failed {
+			l.fails = append(l.fails, fmt.Sprintf("task %s: step %d: gold answer %s: fetched %s output is of a known answer database (%s)", l.own.id, i, quoted(l.own.gold.Folded), toolName(s), quoted(surely(u.known))))
 		}
 	}
-	whole, err := l.body(i, s, &f)
+	whole, err := l.body(i, &s.Shown, &f)
 	if err != nil {
 		return err
 	}
-	if s.cut && !whole && !s.scanned {
+	if s.Shown.Cut && !whole && !s.Shown.Scanned {
 		l.dark++
 	}
-	claimed := s.scanned && len(s.hits) > 0 && !whole
+	claimed := s.Shown.Scanned && len(s.Shown.Hits) > 0 && !whole
 	l.judge(fmt.Sprintf("step %d: ", i), toolName(s), &f, claimed)
-	l.demand(i, s, &f, whole)
+	l.demand(i, &s.Shown, &f, whole)
 	return nil
 }
 
-func toolName(s *step) string {
-	if s.name == "" {
+func toolName(s *step.View) string {
+	if s.Name == "" {
 		return "tool"
 	}
-	return s.name
+	return s.Name
 }
 
 // judge decides what a text that holds these things is.
 func (l *leak) judge(where, tool string, f *fetched, claimed bool) {
 	x := l.w.a.index
-	gold := f.gold || claimed && !l.own.gold.weak
+	gold := f.gold || claimed && !l.own.gold.Weak
 	sign := ""
 	others := 0
 	for _, o := range f.others {
@@ -283,7 +287,7 @@ func (l *leak) judge(where, tool string, f *fetched, claimed bool) {
 	case gold && f.known|l.asked != 0:
 		sign = fmt.Sprintf("ANSWER-DB SIGNATURE MATCHED (%s)", quoted(knownSources[bits.TrailingZeros64(f.known|l.asked)].text))
 	}
-	what := fmt.Sprintf("task %s: %sgold answer %s appears in fetched %s output", l.own.id, where, quoted(l.own.gold.folded), tool)
+	what := fmt.Sprintf("task %s: %sgold answer %s appears in fetched %s output", l.own.id, where, quoted(l.own.gold.Folded), tool)
 	if !gold {
 		what = fmt.Sprintf("task %s: %sfetched %s output", l.own.id, where, tool)
 	}
@@ -321,7 +325,7 @@ func (l *leak) seams() {
 	}
 	for _, between := range []string{"", " "} {
 		f := l.w.see(bytes.ReplaceAll(l.seam, []byte{0}, []byte(between)), l.task)
-		if l.own.gold.weak {
+		if l.own.gold.Weak {
 			f.gold = false // digits that meet by chance
 		}
 		l.judge("several steps together: ", "tool", &f, false)

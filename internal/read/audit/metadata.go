@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tallystick/internal/record/jsonvalue"
 	"tallystick/internal/record/refusal"
 )
 
@@ -48,26 +49,26 @@ func (a *auditor) readMetadata() error {
 func (a *auditor) takeMetadata(place string, data []byte, file bool) error {
 	m := metadata{given: true}
 	legacy := map[string]*float64{}
-	err := members(data, func(name string, v jsontext.Value) error {
+	err := jsonvalue.Members(data, func(name string, v jsontext.Value) error {
 		switch name {
 		case "voting_attempts", "votingAttempts", "voting":
 			if v.Kind() == '0' {
 				var n *float64
-				if err := numberInto(&n, name, v); err != nil {
+				if err := jsonvalue.NumberInto(&n, name, v); err != nil {
 					return err
 				}
 				legacy[name] = n
 			}
 		case "gaia_split":
-			if s, ok := textValue(v); ok {
+			if s, ok := jsonvalue.Text(v); ok {
 				m.split = &s
 			}
 		case "split":
-			if s, ok := textValue(v); ok && m.split == nil {
+			if s, ok := jsonvalue.Text(v); ok && m.split == nil {
 				m.split = &s
 			}
 		case "submitted_at":
-			m.submittedAt, _ = textValue(v)
+			m.submittedAt, _ = jsonvalue.Text(v)
 		case "judge_cache_integrity_events":
 			return eventsInto(&m.cacheEvents, name, v)
 		}
@@ -93,13 +94,13 @@ func (a *auditor) takeMetadata(place string, data []byte, file bool) error {
 // eventsInto counts events: a harness writes how many there were, or each of them in a list.
 func eventsInto(to **float64, name string, v jsontext.Value) error {
 	if v.Kind() != '[' {
-		if err := numberInto(to, name, v); err != nil {
+		if err := jsonvalue.NumberInto(to, name, v); err != nil {
 			return fmt.Errorf("%w or a list of events", err)
 		}
 		return nil
 	}
 	n := 0.0
-	err := elements(v, func(int, jsontext.Value) error { n++; return nil })
+	err := jsonvalue.Elements(v, func(int, jsontext.Value) error { n++; return nil })
 	*to = &n
 	return err
 }

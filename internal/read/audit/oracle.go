@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"hash/fnv"
+
+	"tallystick/internal/read/step"
+	"tallystick/internal/run/sight"
 )
 
 // An oracleSeen is what AUD-3 saw in one trajectory.
@@ -21,10 +24,13 @@ type oracleHit struct {
 // An oracle is AUD-3 over all trajectories. A sentence that stands in the prompts
 // of most tasks is a form: it holds a word that is one task's answer by chance.
 // One that holds the answers of two tasks is a list of answers.
+//
+// Of several executions of a task the first one counts: what its prompts share with
+// each other makes no form.
 type oracle struct {
-	tasks     int
+	tasks     map[string]bool
 	sentences map[uint64]int32
-	golds     map[uint64]int32
+	golds     map[uint64]map[string]bool // tasks whose answers a sentence holds
 	hits      []oracleHit
 }
 
@@ -33,28 +39,31 @@ const (
 	sentencesOfTask = 1 << 10
 )
 
-func (o *oracle) take(s *oracleSeen) {
+func (o *oracle) take(s *oracleSeen, task string) {
 	if o.sentences == nil {
-		o.sentences, o.golds = map[uint64]int32{}, map[uint64]int32{}
+		o.tasks, o.sentences, o.golds = map[string]bool{}, map[uint64]int32{}, map[uint64]map[string]bool{}
 	}
-	if len(s.sentences) > 0 {
-		o.tasks++
-	}
-	for _, h := range s.sentences {
-		if _, there := o.sentences[h]; there || len(o.sentences) < maxSentences {
-			o.sentences[h]++
+	if len(s.sentences) > 0 && !o.tasks[task] {
+		o.tasks[task] = true
+		for _, h := range s.sentences {
+			if _, there := o.sentences[h]; there || len(o.sentences) < maxSentences {
+				o.sentences[h]++
+			}
 		}
 	}
 	if s.hit != nil {
 		o.hits = append(o.hits, *s.hit)
-		o.golds[s.hit.sentence]++
+		if o.golds[s.hit.sentence] == nil {
+			o.golds[s.hit.sentence] = map[string]bool{}
+		}
+		o.golds[s.hit.sentence][task] = true
 	}
 }
 
 // finish parts leaks from forms.
 func (o *oracle) finish(f *findings) {
 	for _, h := range o.hits {
-		if h.sentence != 0 && o.golds[h.sentence] == 1 && o.sentences[h.sentence] >= max(3, int32(o.tasks+1)/2) {
+		if h.sentence != 0 && len(o.golds[h.sentence]) == 1 && o.sentences[h.sentence] >= max(3, int32(len(o.tasks)+1)/2) {
 			f.notes = append(f.notes, h.evidence+" (information: the sentence stands in the prompts of most tasks)")
 			continue
 		}
@@ -65,36 +74,36 @@ func (o *oracle) finish(f *findings) {
 // oracle is AUD-3 on one trajectory: was the agent told the answer?
 func (w *worker) oracle(o *outcome, task int) {
 	f := &o.found[aud3]
-	if !o.t.hasSteps {
+	if !o.t.HasSteps {
 		return
 	}
 	own := &w.a.index.tasks[task]
 	first := true
-	for i := range o.t.steps {
-		s := &o.t.steps[i]
-		if s.kind != stepPrompt && s.kind != stepModel || len(s.text) == 0 {
+	for i := range o.t.Steps {
+		s := &o.t.Steps[i]
+		if s.Kind != step.Prompt && s.Kind != step.Model || len(s.Shown.Text) == 0 {
 			continue
 		}
 		if first {
 			f.auditable++
-			o.oracle.sentences = sentencesOf(s.text)
+			o.oracle.sentences = sentencesOf(s.Shown.Text)
 		}
-		if s.cut && !s.scanned && first {
+		if s.Shown.Cut && !s.Shown.Scanned && first {
 			f.dark++
 		}
 		first = false
-		if o.oracle.hit != nil || own.gold.folded == "" || o.r.gold == "" {
+		if o.oracle.hit != nil || own.gold.Folded == "" || o.r.gold == "" {
 			continue
 		}
-		claimed := len(s.hits) > 0 && !own.inQuestion && !own.gold.weak
-		if !w.see(s.text, task).gold && !claimed {
+		claimed := len(s.Shown.Hits) > 0 && !own.inQuestion && !own.gold.Weak
+		if !w.see(s.Shown.Text, task).gold && !claimed {
 			continue
 		}
 		if w.repeats(o, task, i) {
 			return
 		}
-		what := fmt.Sprintf("task %s: gold answer %s present in agent-visible %s", own.id, quoted(own.gold.folded), s.kind)
-		o.oracle.hit = &oracleHit{what, sentenceWith(s.text, own.gold.folded)}
+		what := fmt.Sprintf("task %s: gold answer %s present in agent-visible %s", own.id, quoted(own.gold.Folded), s.Kind)
+		o.oracle.hit = &oracleHit{what, sentenceWith(s.Shown.Text, own.gold.Folded)}
 	}
 }
 
@@ -102,19 +111,19 @@ func (w *worker) oracle(o *outcome, task int) {
 // before: then the harness did not tell the agent. If a tool's text was recorded only in part
 // it cannot be said, and that is not a finding.
 func (w *worker) repeats(o *outcome, task, at int) bool {
-	for i := range o.t.steps[:at] {
-		s := &o.t.steps[i]
-		switch s.kind {
-		case stepResult:
-			if len(s.hits) > 0 || s.cut && !s.scanned || w.see(s.text, task).gold {
+	for i := range o.t.Steps[:at] {
+		s := &o.t.Steps[i]
+		switch s.Kind {
+		case step.Result:
+			if len(s.Shown.Hits) > 0 || s.Shown.Cut && !s.Shown.Scanned || w.see(s.Shown.Text, task).gold {
 				return true
 			}
-		case stepCall:
-			if w.see(s.text, task).gold {
+		case step.Call:
+			if w.see(s.Said.Text, task).gold {
 				return true
 			}
-		case stepModel:
-			if len(s.saidHits) > 0 || w.see(s.said, task).gold {
+		case step.Model:
+			if len(s.Said.Hits) > 0 || w.see(s.Said.Text, task).gold {
 				return true
 			}
 		}
@@ -126,7 +135,7 @@ func (w *worker) repeats(o *outcome, task, at int) bool {
 func sentencesOf(text []byte) []uint64 {
 	var list []uint64
 	eachSentence(text, func(s []byte) bool {
-		list = append(list, hashOf(Fold(nil, s)))
+		list = append(list, hashOf(sight.Fold(nil, s)))
 		return len(list) < sentencesOfTask
 	})
 	return list
@@ -136,7 +145,7 @@ func sentencesOf(text []byte) []uint64 {
 func sentenceWith(text []byte, gold string) uint64 {
 	var found uint64
 	eachSentence(text, func(s []byte) bool {
-		if folded := Fold(nil, s); indexWhole(folded, gold, 0) >= 0 {
+		if folded := sight.Fold(nil, s); sight.IndexWhole(folded, gold, 0) >= 0 {
 			found = hashOf(folded)
 		}
 		return found == 0
@@ -148,7 +157,7 @@ func eachSentence(text []byte, visit func([]byte) bool) {
 	from := 0
 	for i := range text {
 		end := text[i] == '\n' || i+1 == len(text) ||
-			(text[i] == '.' || text[i] == '!' || text[i] == '?') && asciiSpace[text[i+1]]
+			(text[i] == '.' || text[i] == '!' || text[i] == '?') && sight.IsSpace(text[i+1])
 		if !end {
 			continue
 		}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"tallystick/internal/run/sight"
 )
 
 var update = flag.Bool("update", false, "write the tables of docs/formats/audit.md")
@@ -57,8 +59,8 @@ func knownTable() string {
 
 func lookAlikeTable() string {
 	var b strings.Builder
-	for _, l := range lookAlikes {
-		fmt.Fprintf(&b, "- %s: `%s` as `%s`\n", l.what, l.from, l.to)
+	for _, l := range sight.LookAlikes {
+		fmt.Fprintf(&b, "- %s: `%s` as `%s`\n", l.What, l.From, l.To)
 	}
 	return b.String()
 }

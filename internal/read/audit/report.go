@@ -49,7 +49,10 @@ type Report struct {
 type Totals struct {
 	Questions     int `json:"questions"`
 	MarkedCorrect int `json:"marked_correct"`
-	Trajectories  int `json:"trajectories"`
+	Trajectories  int `json:"trajectories"` // that were read
+	// Recorded are the executions of which the ledger has a record, of a run that
+	// receipts vouch for.
+	Recorded int `json:"trajectories_recorded,omitempty"`
 }
 
 // Severities and states of a check.

@@ -7,6 +7,8 @@ import (
 	"sort"
 	"strings"
 	"sync"
+
+	"tallystick/internal/run/sight"
 )
 
 // RulesVersion changes with every change of what a check finds.
@@ -31,17 +33,18 @@ var tables = sync.OnceValue(func() string {
 		line("check %s %s", c.id, c.severity)
 	}
 	line("fold NFKD, accents U+0300-036F dropped, lower case, digits of all scripts, invisible dropped, spaces single")
-	for _, t := range lookAlikes {
-		line("look-alike %s %s %s", t.what, t.from, t.to)
+	for _, t := range sight.LookAlikes {
+		line("look-alike %s %s %s", t.What, t.From, t.To)
 	}
 	var more []string
-	for r, s := range foldsToMore {
+	for r, s := range sight.FoldsToMore {
 		more = append(more, fmt.Sprintf("fold %c %s", r, s))
 	}
 	sort.Strings(more)
 	line("%s", strings.Join(more, "\n"))
-	line("unwrap entities, percent, backslash, base64 from %d; depth %d", minBase64, maxUnwrap)
-	line("weak answer: under %d characters, digits under %d, or one of %q", minGold, minGold, genericAnswers)
+	line("unwrap entities, percent, backslash, base64 from %d; depth %d", sight.MinBase64, sight.MaxUnwrap)
+	line("weak answer: under %d characters, digits under %d, or one of %q", sight.MinAnswer, sight.MinAnswer, sight.Generic)
+	line("%s", sight.RulesText())
 	line("distinctive answer: 16 characters; 8 with two words or a digit; 6 digits")
 	line("question: %d words a piece, at least %d bytes and %d words, half of the pieces; a piece of more than %d tasks is a form", pieceWords, minQuestion, minWords, sharedBy)
 	line("answer words within %d bytes: %q; a record within %d", callsAnswer, answerWords, recordBytes)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"tallystick/internal/read/step"
 	"tallystick/internal/record/refusal"
 )
 
@@ -217,19 +218,19 @@ func isSanctioned(p string) bool {
 func (w *worker) keyReads(o *outcome) {
 	f := &o.found[aud8]
 	written := map[string]bool{}
-	for i := range o.t.steps {
-		s := &o.t.steps[i]
-		if s.kind != stepCall {
+	for i := range o.t.Steps {
+		s := &o.t.Steps[i]
+		if s.Kind != step.Call {
 			continue
 		}
-		if s.name == "file_write" || s.name == "write_file" {
-			for _, m := range keyPaths(s.text, nil) {
+		if s.Name == "file_write" || s.Name == "write_file" {
+			for _, m := range keyPaths(s.Said.Text, nil) {
 				written[path.Clean(strings.ReplaceAll(m.path, `\`, "/"))] = true
 			}
 			continue
 		}
-		for _, m := range keyPaths(s.text, written) {
-			f.fails = append(f.fails, fmt.Sprintf("task %s: step %d: tool_call %s reads an answer key: %s", o.r.id, i, quoted(s.name), quoted(m.path)))
+		for _, m := range keyPaths(s.Said.Text, written) {
+			f.fails = append(f.fails, fmt.Sprintf("task %s: step %d: tool_call %s reads an answer key: %s", o.r.id, i, quoted(s.Name), quoted(m.path)))
 		}
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"tallystick/internal/read/step"
+	"tallystick/internal/run/sight"
 )
 
 // writeTools are tools that can change files: the original's list.
@@ -75,27 +78,27 @@ var codeMarks = []string{"import ", "open(", "write", "<<", ">", "sed ", "cp ", 
 func (w *worker) calls(o *outcome) {
 	f := &o.found[aud4]
 	any := false
-	for i := range o.t.steps {
-		s := &o.t.steps[i]
-		if s.kind != stepCall {
+	for i := range o.t.Steps {
+		s := &o.t.Steps[i]
+		if s.Kind != step.Call {
 			continue
 		}
 		any = true
 		if name, ok := w.touches(s); ok {
-			f.fails = append(f.fails, fmt.Sprintf("task %s: tool_call %s targets grader surface (matched %s)%s", o.r.id, quoted(s.name), name, writeCapable(s.name)))
+			f.fails = append(f.fails, fmt.Sprintf("task %s: tool_call %s targets grader surface (matched %s)%s", o.r.id, quoted(s.Name), name, writeCapable(s.Name)))
 			break
 		}
 	}
 	if !any {
-		for _, tool := range o.t.tools {
+		for _, tool := range o.t.Tools {
 			any = true
-			if name, ok := w.touches(&step{name: tool, kind: stepCall}); ok {
+			if name, ok := w.touches(&step.View{Name: tool, Kind: step.Call}); ok {
 				f.fails = append(f.fails, fmt.Sprintf("task %s: tool_call %s targets grader surface (matched %s)%s", o.r.id, quoted(tool), name, writeCapable(tool)))
 				break
 			}
 		}
 	}
-	if any || o.t.hasSteps {
+	if any || o.t.HasSteps {
 		f.auditable++
 	}
 	w.keyReads(o)
@@ -109,15 +112,15 @@ func writeCapable(tool string) string {
 }
 
 // touches finds the first surface that a call names, in whatever encoding.
-func (w *worker) touches(s *step) (string, bool) {
-	w.args = append(append(append(w.args[:0], s.name...), ' '), s.text...)
+func (w *worker) touches(s *step.View) (string, bool) {
+	w.args = append(append(append(w.args[:0], s.Name...), ' '), s.Said.Text...)
 	found := ""
-	Unwrap(w.args, func(text []byte) {
+	sight.Unwrap(w.args, func(text []byte) {
 		if found != "" {
 			return
 		}
-		w.fold = Fold(w.fold[:0], text)
-		found = surfaceIn(w.fold, slices.Contains(writeTools, s.name))
+		w.fold = sight.Fold(w.fold[:0], text)
+		found = surfaceIn(w.fold, slices.Contains(writeTools, s.Name))
 	})
 	return found, found != ""
 }
@@ -177,7 +180,7 @@ func near(pattern *regexp.Regexp, text []byte, needle string) []byte {
 		at := from + i
 		// A word that is cut at the edge would look like a whole one.
 		begin, end := max(0, at-nearBytes), min(len(text), at+len(needle)+nearBytes)
-		for begin > 0 && begin < at && isWordByte(text[begin-1]) {
+		for begin > 0 && begin < at && sight.IsWordByte(text[begin-1]) {
 			begin++
 		}
 		if m := pattern.Find(text[begin:end]); m != nil {
@@ -209,11 +212,11 @@ var injectionPatterns = sync.OnceValue(func() []*regexp.Regexp {
 
 // injectionIn finds the first pattern in a text and what it matched.
 func injectionIn(text []byte, fold *[]byte) (id, matched string) {
-	Unwrap(text, func(plainer []byte) {
+	sight.Unwrap(text, func(plainer []byte) {
 		if id != "" {
 			return
 		}
-		*fold = Fold((*fold)[:0], plainer)
+		*fold = sight.Fold((*fold)[:0], plainer)
 		for i, p := range injections {
 			if m := near(injectionPatterns()[i], *fold, p.needle); m != nil {
 				id, matched = p.id, string(m)
@@ -226,15 +229,14 @@ func injectionIn(text []byte, fold *[]byte) (id, matched string) {
 
 // injectedAnswer is AUD-10 on an answer. A question that speaks so itself asks
 // about such texts.
-func (a *auditor) injectedAnswer(r *result) {
-	f := &a.found[aud10]
+func injectedAnswer(r *result, f *findings) {
 	f.auditable++
 	if r.answer == "" {
 		return
 	}
 	var fold []byte
 	id, matched := injectionIn([]byte(r.answer), &fold)
-	if id == "" || strings.Contains(foldString(r.question), strings.TrimSpace(matched)) {
+	if id == "" || strings.Contains(sight.FoldString(r.question), strings.TrimSpace(matched)) {
 		return
 	}
 	f.fails = append(f.fails, fmt.Sprintf("task %s: answer speaks to the judge (%s): %s", r.id, id, quoted(matched)))
@@ -247,12 +249,12 @@ const maxQuotes = 8
 // are a quotation.
 func (w *worker) injection(o *outcome, task int) {
 	f := &o.found[aud10]
-	for i := range o.t.steps {
-		s := &o.t.steps[i]
-		if s.kind != stepModel || len(s.said) == 0 {
+	for i := range o.t.Steps {
+		s := &o.t.Steps[i]
+		if s.Kind != step.Model || len(s.Said.Text) == 0 {
 			continue
 		}
-		id, matched := injectionIn(s.said, &w.fold)
+		id, matched := injectionIn(s.Said.Text, &w.fold)
 		if id == "" {
 			continue
 		}
@@ -275,14 +277,14 @@ func (w *worker) quotes(o *outcome, task, at int, matched string) bool {
 	if strings.Contains(w.a.index.tasks[task].q.folded, matched) {
 		return true
 	}
-	for i := range o.t.steps[:at] {
-		s := &o.t.steps[i]
-		if s.kind == stepModel || s.kind == stepCall {
+	for i := range o.t.Steps[:at] {
+		s := &o.t.Steps[i]
+		if s.Kind == step.Model || s.Kind == step.Call {
 			continue
 		}
 		found := false
-		Unwrap(s.text, func(text []byte) {
-			w.fold = Fold(w.fold[:0], text)
+		sight.Unwrap(s.Shown.Text, func(text []byte) {
+			w.fold = sight.Fold(w.fold[:0], text)
 			found = found || bytes.Contains(w.fold, []byte(matched))
 		})
 		if found {

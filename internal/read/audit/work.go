@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"tallystick/internal/read/step"
+	"tallystick/internal/run/sight"
 )
 
 // resultChecks are the checks that need nothing but results: AUD-2 where there is
@@ -13,7 +16,7 @@ import (
 func (a *auditor) resultChecks() {
 	for _, r := range a.results.list {
 		a.collision(r)
-		a.injectedAnswer(r)
+		injectedAnswer(r, &a.found[aud10])
 	}
 }
 
@@ -25,12 +28,12 @@ func (w *worker) work(o *outcome) {
 	f := &o.found[aud2]
 	f.auditable++
 	reasons := idle(o.r)
-	if o.t.hasSteps && !slices.ContainsFunc(o.t.steps, func(s step) bool { return s.kind == stepModel }) {
+	if o.t.HasSteps && !slices.ContainsFunc(o.t.Steps, func(s step.View) bool { return s.Kind == step.Model }) {
 		// Whether that means anything shows when the whole file was read: a
 		// recorder may not record model calls at all.
 		o.found[aud2].dark++
-		if !slices.ContainsFunc(o.t.steps, func(s step) bool { return s.kind == stepCall }) {
-			if len(o.t.steps) == 0 || !slices.ContainsFunc(o.t.steps, func(s step) bool { return s.kind == stepPrompt }) {
+		if !slices.ContainsFunc(o.t.Steps, func(s step.View) bool { return s.Kind == step.Call }) {
+			if len(o.t.Steps) == 0 || !slices.ContainsFunc(o.t.Steps, func(s step.View) bool { return s.Kind == step.Prompt }) {
 				reasons = append(reasons, "no substantive tool use")
 			}
 		}
@@ -59,7 +62,7 @@ func (a *auditor) takeModelCalls(o *outcome) {
 	}
 	if o.found[aud2].dark > 0 {
 		a.noModelCalls = append(a.noModelCalls, o.r.id)
-	} else if o.t.hasSteps {
+	} else if o.t.HasSteps {
 		a.modelCalls = true
 	}
 }
@@ -98,11 +101,11 @@ func (a *auditor) collision(r *result) {
 	if !r.correct || !r.hasGold {
 		return
 	}
-	answer, gold := normaliseAnswer(r.answer), normaliseAnswer(r.gold)
+	answer, gold := sight.Normalise(r.answer), sight.Normalise(r.gold)
 	why := ""
 	switch {
 	case answer == gold || sameNumber(answer, gold):
-	case slices.Contains(genericAnswers, answer):
+	case slices.Contains(sight.Generic, answer):
 		why = "a generic answer"
 	case len([]rune(answer)) == 1 && len([]rune(gold)) > 1:
 		why = "a single character"

@@ -25,23 +25,69 @@ type folded struct {
 func fold(s string, decode bool) *folded {
 	f := &folded{text: make([]byte, 0, len(s)), from: make([]int, 0, len(s)), to: make([]int, 0, len(s))}
 	for i := 0; i < len(s); {
-		r, n := rune(s[i]), 1
-		if r >= utf8.RuneSelf {
-			r, n = utf8.DecodeRuneInString(s[i:])
-		} else if decode {
-			r, n = escaped(s[i:])
-		}
-		if r >= 0xFF01 && r <= 0xFF5E { // full-width forms of ASCII
-			r -= 0xFEE0
-		}
-		if r < utf8.RuneSelf && isAlphanumeric(byte(r)) {
-			f.text = append(f.text, lower(byte(r)))
-			f.from, f.to = append(f.from, i), append(f.to, i+n)
+		c, n := foldedByte(s[i:], decode)
+		if c != 0 {
+			f.text, f.from, f.to = append(f.text, c), append(f.from, i), append(f.to, i+n)
 		}
 		i += n
 	}
 	return f
 }
+
+// foldedByte is what the character at the beginning of s becomes, 0 if nothing,
+// and how many bytes it takes.
+func foldedByte(s string, decode bool) (byte, int) {
+	r, n := rune(s[0]), 1
+	if r >= utf8.RuneSelf {
+		r, n = utf8.DecodeRuneInString(s)
+	} else if decode {
+		r, n = escaped(s)
+	}
+	if r >= 0xFF01 && r <= 0xFF5E { // full-width forms of ASCII
+		r -= 0xFEE0
+	}
+	if r < utf8.RuneSelf && isAlphanumeric(byte(r)) {
+		return lower(byte(r)), n
+	}
+	return 0, n
+}
+
+// mayHold reports whether a form may stand in the folded text: the beginning of
+// one does. Every text that passes is looked through, and nearly none holds one, so
+// this takes no memory and folds plain letters by a table.
+func (x *literalIndex) mayHold(s string, decode bool) bool {
+	begin, filled := uint64(0), 0
+	for i := 0; i < len(s); {
+		c, n := plainFold[s[i]], 1
+		if c == foldsSlowly {
+			c, n = foldedByte(s[i:], decode)
+		}
+		i += n
+		if c == 0 {
+			continue
+		}
+		begin, filled = begin>>8|uint64(c)<<56, filled+1
+		if h := hashOf(begin); filled >= minLiteralBytes && x.maybe[h/64]>>(h%64)&1 != 0 && x.forms[begin] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// foldsSlowly marks the bytes that may begin an escape or a longer character.
+const foldsSlowly = 0xff
+
+var plainFold = func() (t [256]byte) {
+	for c := range t {
+		switch {
+		case c >= utf8.RuneSelf || c == '\\' || c == '%' || c == '&':
+			t[c] = foldsSlowly
+		case isAlphanumeric(byte(c)):
+			t[c] = lower(byte(c))
+		}
+	}
+	return t
+}()
 
 func lower(c byte) byte {
 	if 'A' <= c && c <= 'Z' {
@@ -125,6 +171,9 @@ func (r *Redactor) findFolded(s string, see func(span) bool) {
 		decodes = append(decodes, true)
 	}
 	for _, decode := range decodes {
+		if !r.folded.mayHold(s, decode) {
+			continue
+		}
 		f, more := fold(s, decode), true
 		r.folded.find(string(f.text), func(at int, form literalForm) (int, bool) {
 			end := at + len(form.text)

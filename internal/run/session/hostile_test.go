@@ -246,7 +246,7 @@ func TestNoMemberOfAnEventKeepsTheToken(t *testing.T) {
 			}
 			p := trajectory.NewPayload(kind)
 			marked := markStrings(reflect.ValueOf(p).Elem(), spelled)
-			clean, err := s.clean(p)
+			clean, _, err := s.clean(p)
 			if err != nil {
 				t.Fatalf("%s: %v", kind, err)
 			}

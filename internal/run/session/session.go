@@ -115,6 +115,7 @@ type Session struct {
 	ended    bool
 	redactor *cassette.Redactor // the config's, and secrets of this case
 	hides    bool               // it knows a secret of this case
+	encoded  []byte             // room for the payload of an event, which is looked through before it is written
 	contents map[digest.Content][]byte
 	kept     int64 // bytes of evidence, as [Limits] count them
 	read     int64 // bytes of the agent's requests
@@ -229,14 +230,14 @@ func (s *Session) event(p trajectory.Payload) error {
 	if _, ok := p.(*trajectory.TurnStarted); ok {
 		turn++
 	}
-	p, err := s.clean(p)
+	p, encoded, err := s.clean(p)
 	if err != nil {
 		return s.unwritable(err)
 	}
 	if err := s.affords(p); err != nil {
 		return err
 	}
-	line, err := s.log.Append(turn, p, s.elapsed)
+	line, err := s.log.AppendEncoded(turn, p, encoded, s.elapsed)
 	if err != nil {
 		return s.unwritable(err)
 	}
@@ -257,20 +258,21 @@ func (s *Session) event(p trajectory.Payload) error {
 // clean is the last look before an event is written: whatever member of it holds a
 // secret that was made known, in whatever spelling, has a marker there. Texts of
 // which an event has a digest were cleaned before they were hashed.
-func (s *Session) clean(p trajectory.Payload) (trajectory.Payload, error) {
+func (s *Session) clean(p trajectory.Payload) (trajectory.Payload, canon.RawMessage, error) {
 	if !s.hides {
-		return p, nil
+		return p, nil, nil
 	}
-	data, err := canon.Marshal(p)
+	data, err := canon.Append(s.encoded[:0], p)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	s.encoded = data
 	cleaned, err := s.redactor.Outgoing(data)
 	if err != nil || bytes.Equal(cleaned, data) {
-		return p, err
+		return p, data, err
 	}
 	clean := trajectory.NewPayload(p.Type())
-	return clean, canon.Unmarshal(cleaned, clean)
+	return clean, nil, canon.Unmarshal(cleaned, clean)
 }
 
 // outgoing takes the secrets of this case out of what goes on to a model or a tool.
@@ -309,7 +311,7 @@ func (s *Session) args(data []byte) (a trajectory.Args, whole []byte) {
 	safe := s.safe(string(data))
 	a = trajectory.NewRedactedArgs(data, []byte(safe))
 	if s.cfg.Watch != nil {
-		s.cfg.Watch(string(data), a.Digest, a.Redacted)
+		s.cfg.Watch(string(spelling(data)), a.Digest, a.Redacted)
 	}
 	if len(a.Cut) == 0 && (a.Raw == nil || !a.Raw.Truncated) {
 		return a, nil
@@ -320,6 +322,18 @@ func (s *Session) args(data []byte) (a trajectory.Args, whole []byte) {
 		whole = []byte(safe)
 	}
 	return a, whole
+}
+
+// spelling is what the digest of arguments is of: their canonical JSON, if there is
+// one.
+func spelling(args []byte) []byte {
+	if len(args) == 0 {
+		return []byte("{}")
+	}
+	if whole, err := canon.Canonicalize(args); err == nil {
+		return whole
+	}
+	return args
 }
 
 func (s *Session) nextCall() string {

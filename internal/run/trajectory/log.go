@@ -73,10 +73,16 @@ func Continue(data []byte, pin Pin) (*Log, error) {
 // never goes back and is cut to whole milliseconds. The payload must not be
 // changed afterwards.
 func (l *Log) Append(turn int, p Payload, at time.Duration) ([]byte, error) {
+	return l.AppendEncoded(turn, p, nil, at)
+}
+
+// AppendEncoded is [Log.Append] for who has the canonical bytes of the payload, as
+// [canon.Append] gave them; nil if they are not made yet.
+func (l *Log) AppendEncoded(turn int, p Payload, encoded canon.RawMessage, at time.Duration) ([]byte, error) {
 	if p == nil {
 		return nil, errors.New("an event without a payload")
 	}
-	e := Event{Seq: l.order.seq + 1, Turn: turn, Type: p.Type(), At: at.Truncate(time.Millisecond), Payload: p, Prev: l.head}
+	e := Event{Seq: l.order.seq + 1, Turn: turn, Type: p.Type(), At: at.Truncate(time.Millisecond), Payload: p, Prev: l.head, payload: encoded}
 	if l.data == nil {
 		l.data = make([]byte, 0, logRoom)
 	}
@@ -129,7 +135,7 @@ func (e *Event) append(dst []byte) ([]byte, error) {
 	if err := e.Payload.Validate(); err != nil {
 		return nil, err
 	}
-	data, err := canon.Append(append(dst, lineStart...), e.Payload)
+	data, err := e.appendPayload(append(dst, lineStart...))
 	if err != nil {
 		return nil, err
 	}
@@ -138,6 +144,13 @@ func (e *Event) append(dst []byte) ([]byte, error) {
 		return nil, refusal.Newf(refusal.TooLarge, "the line has %d bytes, at most %d are accepted", n, MaxLineBytes)
 	}
 	return append(data, '\n'), nil
+}
+
+func (e *Event) appendPayload(dst []byte) ([]byte, error) {
+	if e.payload != nil {
+		return append(dst, e.payload...), nil
+	}
+	return canon.Append(dst, e.Payload)
 }
 
 // A line is an object of six members, which are in the order of their names as

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"tallystick/internal/read/audit"
+	"tallystick/internal/read/step"
 	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/share/exchange"
@@ -126,7 +127,7 @@ func traces(path string) ([]foreign.Trajectory, error) {
 // ofTraces visits trajectories. trial, which may be nil, says what a harness found
 // of one.
 func ofTraces(list []foreign.Trajectory, trial *trial) Each {
-	return func(visit func(Row, *Line) error) error {
+	return func(visit func(Row, *step.Line) error) error {
 		for i := range list {
 			t := &list[i]
 			id, model := t.ID, ""
@@ -195,7 +196,7 @@ func harbor(dir string) (audit.Input, error) {
 	}
 	var in audit.Input
 	in.Log = hex.EncodeToString(all.Sum(nil))
-	in.Results, in.Trajectories = Derive(dir, func(visit func(Row, *Line) error) error {
+	in.Results, in.Trajectories = Derive(dir, func(visit func(Row, *step.Line) error) error {
 		for _, t := range trials {
 			if err := t.visit(dir, visit); err != nil {
 				return err
@@ -226,7 +227,7 @@ func folderOfTraces(dir string) (in audit.Input, err error) {
 	return in, nil
 }
 
-func (t *trial) visit(dir string, visit func(Row, *Line) error) error {
+func (t *trial) visit(dir string, visit func(Row, *step.Line) error) error {
 	if t.trajectory == "" {
 		return visit(Row{TaskID: t.id(0), Model: t.model, Correct: t.correct}, nil)
 	}

@@ -49,7 +49,10 @@ func (b *builder) auditInput() (audit.Input, error) {
 	in := audit.Input{Results: of(ResultsFile), Trajectories: of(TrajectoriesFile), Metadata: of(MetadataFile), AuditedAt: b.FinishedAt.Go(),
 		Vouched: &audit.Vouched{Attempt: b.Registered.Attempt, Number: b.Registered.Number, Of: len(b.Class), VotingAttempts: b.about.VotingAttempts,
 			Abandoned: b.about.Abandoned, Redraws: b.about.Redraws, JudgeCacheEvents: b.about.JudgeEvents, Split: b.about.GAIASplit, SplitUnknown: b.Registration == nil,
-			Results: true, Trajectories: true, Metadata: true}}
+			Recorded: map[string]int{}, Results: true, Trajectories: true, Metadata: true}}
+	for _, t := range b.tasks {
+		in.Vouched.Recorded[t.ID] = t.executions()
+	}
 	for _, t := range b.answers {
 		if t != nil && vantage.Of(t.line.Vantage).Sees(vantage.ToolCalls).Sight == vantage.Not {
 			if in.Vouched.AnswersOnly == nil {

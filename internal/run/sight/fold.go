@@ -1,4 +1,4 @@
-package audit
+package sight
 
 import (
 	"encoding/binary"
@@ -66,8 +66,8 @@ func Fold(dst, text []byte) []byte {
 	return dst
 }
 
-// foldString folds a short text and trims it.
-func foldString(s string) string {
+// FoldString folds a short text and trims it.
+func FoldString(s string) string {
 	return strings.TrimSuffix(string(Fold(nil, []byte(s))), " ")
 }
 
@@ -106,6 +106,9 @@ func foldWords(dst, text []byte, space bool) ([]byte, int) {
 	// The mark of the last byte may be wrong; the byte itself is not.
 	return dst[:len(dst)+n], n
 }
+
+// IsSpace reports whether a byte is white space of ASCII.
+func IsSpace(c byte) bool { return asciiSpace[c] }
 
 var asciiSpace = [256]bool{' ': true, '\t': true, '\n': true, '\v': true, '\f': true, '\r': true}
 

@@ -1,4 +1,4 @@
-package audit
+package sight
 
 import (
 	"encoding/binary"
@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// A matcher finds many fixed texts in a folded text: the questions and answers of
+// A Matcher finds many fixed texts in a folded text: the questions and answers of
 // all tasks of a run.
 //
 // It is written by hand on purpose. An automaton (Aho–Corasick) for the questions
 // of a large run has millions of states and visits one for each byte; here
 // texts of 15 bytes and more cost one load and one bit test for each 8 bytes,
 // those of 9 and more one for each 4, and shorter ones one for each 2, in tables of a few hundred kilobytes.
-type matcher struct {
+type Matcher struct {
 	patterns []string
 	long     grams // of 8 bytes, looked up at every 8th byte
 	middle   grams // of 6 bytes, looked up at every 4th byte
@@ -24,13 +24,16 @@ type matcher struct {
 const (
 	longPattern   = 15 // so that each occurrence holds 8 bytes at a multiple of 8
 	middlePattern = 9  // 6 at a multiple of 4
-	minPattern    = 5  // 4 at a multiple of 2
+	MinPattern    = 5  // 4 at a multiple of 2
 )
 
-// newMatcher prepares the search. Patterns are folded and have 5 bytes or more.
-func newMatcher(patterns []string) *matcher {
-	m := &matcher{patterns: patterns}
-	counts := countGrams(patterns)
+// NewMatcher prepares the search. Patterns are folded and have 5 bytes or more.
+func NewMatcher(patterns []string) *Matcher {
+	m := &Matcher{patterns: patterns}
+	var counts gramCounts
+	if len(patterns) > fewPatterns {
+		counts = countGrams(patterns)
+	}
 	for id, p := range patterns {
 		g, window, size := m.tableOf(p)
 		if g == nil {
@@ -47,16 +50,19 @@ func newMatcher(patterns []string) *matcher {
 	return m
 }
 
+// Pattern is one of the texts that are looked for.
+func (m *Matcher) Pattern(id int) string { return m.patterns[id] }
+
 // tableOf says in which table a pattern is, in how many bytes of it every
 // occurrence holds a gram where the text is looked at, and how long a gram is.
-func (m *matcher) tableOf(p string) (g *grams, window, size int) {
+func (m *Matcher) tableOf(p string) (g *grams, window, size int) {
 	switch {
 	case len(p) >= longPattern:
 		return &m.long, longPattern, 8
 	case len(p) >= middlePattern:
 		return &m.middle, middlePattern, 6
-	case len(p) >= minPattern:
-		return &m.short, minPattern, 4
+	case len(p) >= MinPattern:
+		return &m.short, MinPattern, 4
 	}
 	return nil, 0, 0
 }
@@ -70,6 +76,16 @@ func gramAt(p string, o, size int) uint64 {
 // gramCounts is how often grams stand in all patterns, by a hash: enough to tell
 // "according to the" from what only one question has.
 type gramCounts []uint16
+
+// fewPatterns need no counting: they seldom have a gram in common.
+const fewPatterns = 64
+
+func (c gramCounts) of(gram uint64) int {
+	if c == nil {
+		return 0
+	}
+	return int(c[gram*gramFactor>>46])
+}
 
 func countGrams(patterns []string) gramCounts {
 	c := make(gramCounts, 1<<18)
@@ -92,7 +108,7 @@ func rarest(p string, window, size int, counts gramCounts) int {
 	for o := 0; o+window <= len(p); o++ {
 		cost := 0
 		for k := o; k+8 <= o+window; k++ {
-			cost += 1000 * int(counts[gramAt(p, k, 8)*gramFactor>>46])
+			cost += 1000 * counts.of(gramAt(p, k, 8))
 		}
 		for _, c := range []byte(p[o : o+window]) {
 			if rank := strings.IndexByte(common, c); rank >= 0 {
@@ -106,9 +122,9 @@ func rarest(p string, window, size int, counts gramCounts) int {
 	return at
 }
 
-// find calls hit with each occurrence of a pattern. The same occurrence of a long
+// Find calls hit with each occurrence of a pattern. The same occurrence of a long
 // pattern is told once.
-func (m *matcher) find(text []byte, hit func(id, at int)) {
+func (m *Matcher) Find(text []byte, hit func(id, at int)) {
 	if len(m.long.list) > 0 {
 		m.findLong(text, hit)
 	}
@@ -120,7 +136,7 @@ func (m *matcher) find(text []byte, hit func(id, at int)) {
 	}
 }
 
-func (m *matcher) findLong(text []byte, hit func(id, at int)) {
+func (m *Matcher) findLong(text []byte, hit func(id, at int)) {
 	filter, shift := m.long.filter, m.long.shift
 	for i := 0; i+8 <= len(text); i += 8 {
 		x := binary.LittleEndian.Uint64(text[i:])
@@ -131,7 +147,7 @@ func (m *matcher) findLong(text []byte, hit func(id, at int)) {
 	}
 }
 
-func (m *matcher) findMiddle(text []byte, hit func(id, at int)) {
+func (m *Matcher) findMiddle(text []byte, hit func(id, at int)) {
 	filter, shift := m.middle.filter, m.middle.shift
 	i := 0
 	for ; i+8 <= len(text); i += 4 {
@@ -148,7 +164,7 @@ func (m *matcher) findMiddle(text []byte, hit func(id, at int)) {
 
 const sixBytes = 1<<48 - 1
 
-func (m *matcher) findShort(text []byte, hit func(id, at int)) {
+func (m *Matcher) findShort(text []byte, hit func(id, at int)) {
 	filter, shift := m.short.filter, m.short.shift
 	i := 0
 	for ; i+8 <= len(text); i += 4 {
@@ -169,7 +185,7 @@ func (m *matcher) findShort(text []byte, hit func(id, at int)) {
 }
 
 // compare looks at every pattern that has the gram.
-func (m *matcher) compare(g *grams, x uint64, text []byte, i int, hit func(id, at int)) {
+func (m *Matcher) compare(g *grams, x uint64, text []byte, i int, hit func(id, at int)) {
 	for k := g.first(x); k != 0; k = g.next[k-1] {
 		e := g.list[k-1]
 		if e.bytes != x {
@@ -208,6 +224,9 @@ const (
 // build makes the tables: 64 bits of filter for each piece, so that one place in a
 // hundred is compared for nothing, between 8 KiB and 4 MiB.
 func (g *grams) build() {
+	if len(g.list) == 0 {
+		return
+	}
 	size := bits.Len(uint(len(g.list))) + 6
 	size = min(max(size, 16), 25)
 	g.filter = make([]uint64, 1<<(size-6))
