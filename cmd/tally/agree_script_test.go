@@ -421,7 +421,8 @@ sys.path.insert(0, sys.argv[1])
 import verify, verify_submission
 verify.blake3 = verify_submission.blake3 = functools.lru_cache(None)(verify.blake3)
 verify.ed25519_verify = functools.lru_cache(None)(verify.ed25519_verify)
-verify_submission.ed25519_sign = functools.lru_cache(None)(verify_submission.ed25519_sign)
+for name in ("ed25519_sign", "parse_receipt", "parse_entry", "canonical"):
+    setattr(verify_submission, name, functools.lru_cache(None)(getattr(verify_submission, name)))
 key = sys.argv[2]
 for line in sys.stdin:
     sys.argv, said = ["verify_submission.py", "--key", key, line.rstrip("\n")], io.StringIO()

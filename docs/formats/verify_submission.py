@@ -722,7 +722,7 @@ def check_audit(files, manifest, rows, receipts, sources, audited):
     sums = {name: hashlib.sha256(files[path]).hexdigest() for name, path in (("results_sha256", "results.jsonl"), ("trajectories_sha256", "trajectories.jsonl"), ("metadata_sha256", "metadata.json"))}
     vouched = {"results": True, "trajectories": True, "metadata": True, "sources": sources is not None}
     refuse(report["inputs"] == dict(sums, vouched=True, vouched_inputs=vouched, **({"sources_sha256": sources} if sources else {})), what + " is about other files, or other programs")
-    refuse(report["audited_at"] == audited, what + " was made at another time than the attempt ended")
+    refuse(report["audited_at"] == re.sub(r"\.?0*Z$", "Z", audited), what + " was made at another time than the attempt ended")
     compare(what + ": totals", report["totals"], {"questions": len(rows), "marked_correct": sum(r["correct"] is True for r in rows),
                                                   "trajectories": files["trajectories.jsonl"].count(b"\n"), "trajectories_recorded": len(receipts.of["record"])})
     checks = report["checks"]
