@@ -277,6 +277,8 @@ func TestOpenInferenceSpans(t *testing.T) {
 		{"lists that were left whole", []spanOf{
 			{1, 2, 0, 5, 6, "LLM", []string{"llm.model_name", "m", "llm.input_messages", `[{"message.role":"user","message.content":"hi"}]`, "llm.output_messages", `[{"message":{"role":"assistant","content":"hello"}}]`}}},
 			[]string{"1 turn hi", "1 ask m", "1 reply hello () 0/0", "1 answer hello", "1 end completed hello"}},
+		{"a model call without a kind", []spanOf{{1, 2, 0, 5, 6, "", []string{"llm.model_name", "m", "llm.output_messages.0.message.content", "hello"}}},
+			[]string{"1 turn -", "1 ask m", "1 reply hello () 0/0", "1 answer hello", "1 end completed hello"}},
 		{"parameters as arguments", []spanOf{{1, 2, 0, 5, 6, "TOOL", []string{"tool.name", "get", "tool.parameters", `{"city":"Oslo"}`, "output.value", "r"}}},
 			[]string{"1 turn -", `1 wants 0000000000000002 get "Oslo" imported`, "1 got 0000000000000002 r imported", "1 answer -", "1 end completed -"}},
 	} {

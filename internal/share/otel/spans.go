@@ -246,7 +246,7 @@ func (t *story) classify(n *node) {
 	if n.op == "" && n.attrs.text("mcp.method.name") == "tools/call" {
 		n.op = "execute_tool"
 	}
-	if n.op == "" && kind == "" && n.attrs.text(names[factProvider]...) != "" && n.attrs.text(names[factModel]...) != "" {
+	if n.op == "" && kind == "" && n.attrs.text(names[factModel]...) != "" && (n.attrs.text(names[factProvider]...) != "" || n.hasMessages()) {
 		n.op = "chat"
 	}
 	switch n.op {
@@ -272,4 +272,11 @@ func (t *story) classify(n *node) {
 		t.status = s
 	}
 	n.notExecuted = n.attrs.text(attrExecuted) == "false"
+}
+
+// hasMessages reports whether a span has messages of OpenInference.
+func (n *node) hasMessages() bool {
+	return slices.ContainsFunc(n.attrs, func(a attribute) bool {
+		return strings.HasPrefix(a.key, "llm.input_messages") || strings.HasPrefix(a.key, "llm.output_messages")
+	})
 }
