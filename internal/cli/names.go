@@ -44,6 +44,7 @@ type naming struct {
 	check func(r *resolver, flag, text string) (string, error)
 
 	commas bool // several may be given, with commas
+	bare   bool // a case may stand alone, whose id may end as a file does
 }
 
 var (
@@ -52,7 +53,7 @@ var (
 	targetName  = naming{list: func(t partial) []string { return t.names.Targets(t.class()) }, check: (*resolver).target}
 	attemptName = naming{list: func(t partial) []string { return t.names.Addresses() }, check: (*resolver).attempt}
 	attemptCase = naming{list: attemptCases, check: (*resolver).attempt}
-	caseName    = naming{list: casesOrAttempts, check: (*resolver).caseOf}
+	caseName    = naming{list: casesOrAttempts, check: (*resolver).caseOf, bare: true}
 	casePattern = naming{list: func(t partial) []string { return t.names.Cases(t.class()) }}
 	tagName     = naming{list: func(t partial) []string { return t.names.Tags(t.class()) }}
 	keyName     = naming{list: func(t partial) []string { return t.names.Keys() }}
@@ -174,6 +175,20 @@ var fileWords = []string{"FILE", "PATH", "SOURCE", "LAYOUT", "TRAJECTORY", "DIR"
 type argument struct {
 	words []string // any of these may stand here
 	many  bool     // and again
+}
+
+// isFileOrName says that a file may stand there, or the name of something else, which does
+// not end as a file does. Where only a file may stand the command says what it misses.
+func (a argument) isFileOrName(cmd *cobra.Command) bool {
+	file, name := false, false
+	for _, word := range a.words {
+		named, ok := argumentNaming(cmd, word)
+		if named.bare {
+			return false
+		}
+		file, name = file || slices.Contains(fileWords, word), name || ok
+	}
+	return file && name
 }
 
 var inBrackets = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\([^()]*\)`) })
@@ -310,6 +325,9 @@ func (r *resolver) checkFlag(named naming, f *pflag.Flag) error {
 func (r *resolver) checkArgument(cmd *cobra.Command, want argument, text string) (string, error) {
 	var refused error
 	var known []string
+	if name, _, _ := strings.Cut(text, ":"); looksLikeFile(name) && !dossier.AreFiles(text) && want.isFileOrName(cmd) {
+		return text, noSuchFile(text)
+	}
 	for _, word := range want.words {
 		named, ok := argumentNaming(cmd, word)
 		switch {
@@ -475,7 +493,7 @@ var fileEndings = []string{".json", ".jsonl", ".rvf", ".eval", ".zip", ".pb", ".
 // attempt gives the id of what a text addresses, with the case that follows a colon.
 func (r *resolver) attempt(word, text string) (string, error) {
 	attempt, caseID, hasCase := strings.Cut(text, ":")
-	if attempt == "" || dossier.AreFiles(text) || strings.ContainsRune(text, '/') || slices.Contains(fileEndings, filepath.Ext(text)) {
+	if attempt == "" || dossier.AreFiles(text) || strings.ContainsRune(attempt, '/') || looksLikeFile(attempt) {
 		return text, nil
 	}
 	names, ok := r.names()
@@ -492,6 +510,7 @@ func (r *resolver) attempt(word, text string) (string, error) {
 	a, err := h.Find(attempt, r.within)
 	if err != nil {
 		r.known = h.Addresses(r.within)
+		err = nearClass(err, attempt, r.known, names.Classes())
 		if word == "ATTEMPT:CASE" && !hasCase {
 			err = refusal.Newf(refusal.UnknownName, "%w; a case is named as ATTEMPT:CASE", err).WithHint("%s", refusal.Of(err).Hint)
 		}
@@ -501,4 +520,28 @@ func (r *resolver) attempt(word, text string) (string, error) {
 		return a.ID + ":" + caseID, nil
 	}
 	return a.ID, nil
+}
+
+// nearClass is the refusal of an attempt that does not exist, with the class that was
+// probably meant in its place.
+func nearClass(refused error, text string, attempts, classes []string) error {
+	if _, near := refusal.Closest(text, attempts); near || !refusal.Is(refused, refusal.UnknownName) {
+		return refused
+	}
+	class, near := refusal.Closest(text, classes)
+	switch {
+	case !near:
+		return refused
+	case class == text:
+		return refusal.Newf(refusal.UnknownName, "%w: it is a class without an attempt", refused).WithHint("%q makes one", "tally run "+class)
+	}
+	return refusal.Newf(refusal.UnknownName, "%w", refused).WithHint("did you mean the class %q? %q lists its attempts", class, "tally log --class "+class)
+}
+
+// looksLikeFile reports whether a text can only be meant as a file, by its ending.
+func looksLikeFile(text string) bool { return slices.Contains(fileEndings, filepath.Ext(text)) }
+
+// noSuchFile refuses what looks like a file and is not there.
+func noSuchFile(text string) error {
+	return refusal.Newf(refusal.NotFound, "%s: there is no such file", text).WithHint("check the path; it is relative to the folder in which the command runs")
 }

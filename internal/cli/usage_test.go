@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tallystick/internal/app/ceremony"
+	"tallystick/internal/record/refusal"
 )
 
 // goodUsageError is a usage error as a person reads it: what was wrong and what was expected in the
@@ -164,7 +165,8 @@ func TestEveryExampleIsOfItsCommand(t *testing.T) {
 		if err := found.ValidateRequiredFlags(); err != nil {
 			t.Errorf("%s: %q: %v", cmd.CommandPath(), example, err)
 		}
-		if args := found.Flags().Args(); found.Args(found, slices.Clone(args)) != nil {
+		args := found.Flags().Args()
+		if err := found.Args(found, slices.Clone(args)); err != nil && !refusal.Is(err, refusal.NotFound) { // the files of examples are not here
 			t.Errorf("%s: %q has the arguments %q", cmd.CommandPath(), example, args)
 		}
 	}

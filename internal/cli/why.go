@@ -22,6 +22,7 @@ type whyOptions struct {
 	caseID  string
 	attempt string
 	class   string
+	row     string
 
 	showHeldOut bool
 }
@@ -29,17 +30,25 @@ type whyOptions struct {
 func newWhy(env *Env) *cobra.Command {
 	var o whyOptions
 	cmd := &cobra.Command{
-		Use:     "why [ATTEMPT:]CASE",
+		Use:     "why [ATTEMPT:]CASE | FILE",
 		Short:   "Why a case failed: what was compared, where it diverged, what changed",
 		Example: "tally why latest:refund-7",
 		Long: `Tell why a case ended as it did in the newest attempt that ran it, or in --attempt, or
 in the newest of --class if several classes have a case of that name; ATTEMPT:CASE names the
 attempt too, and ATTEMPT alone is enough if one case of it did not pass. Told is what each grader
 compared with what, where the run first parted from its golden trace or from the last
-attempt that passed, what has changed since then, and how the score was amended.`,
+attempt that passed, what has changed since then, and how the score was amended.
+
+Of a FILE it tells what the file says, and verifies nothing. In a bundle (RVF) that is the
+outcome, the calls that the policy did not allow, the postmortem and the end of the test log.
+In results or a trajectory of another harness it is the one row that is not right, or the one
+of --row: its error, its scores with their reasons, what was asked, got and wanted.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.caseID = args[0]
+			if o.row != "" || dossier.AreFiles(o.caseID) {
+				return whyFile(cmd.Context(), env, o)
+			}
 			if attempt, caseID, ok := strings.Cut(args[0], ":"); ok {
 				if cmd.Flags().Changed("attempt") {
 					return refusal.Newf(refusal.Usage, "%s names an attempt, and so does --attempt", args[0]).WithHint("leave one of them out")
@@ -51,13 +60,27 @@ attempt that passed, what has changed since then, and how the score was amended.
 	}
 	cmd.Flags().StringVar(&o.attempt, "attempt", "", "the attempt `ID` to look at, in place of the newest")
 	cmd.Flags().StringVar(&o.class, "class", "", "the newest attempt of this task `CLASS`")
+	cmd.Flags().StringVar(&o.row, "row", "", "the row with this `ID` of FILE")
 	addHeldOutFlag(cmd, &o.showHeldOut)
 	return cmd
+}
+
+func whyFile(ctx context.Context, env *Env, o whyOptions) error {
+	if err := o.refuseCaseFlags(); err != nil {
+		return err
+	}
+	if isBundle(o.caseID) {
+		return whyBundle(env, o.caseID)
+	}
+	return whyImported(ctx, env, o.caseID, o.row)
 }
 
 func runWhy(_ context.Context, env *Env, o whyOptions) error {
 	if o.attempt != "" && o.class != "" {
 		return refusal.Newf(refusal.Usage, "an attempt is named, and --class chooses one").WithHint("give one or the other")
+	}
+	if _, err := openNames(env); err != nil && looksLikeFile(o.caseID) {
+		return noSuchFile(o.caseID)
 	}
 	p, err := read(env, dossier.Ask{Again: true, ShowHeldOut: o.showHeldOut})
 	if err != nil {
@@ -66,6 +89,9 @@ func runWhy(_ context.Context, env *Env, o whyOptions) error {
 	c, err := p.FindCase(dossier.CaseQuery{Case: o.caseID, Attempt: o.attempt, Class: o.class})
 	if refusal.Is(err, refusal.UnknownName) && o.attempt == "" {
 		c, err = onlyFailure(p, o, err)
+	}
+	if refusal.Is(err, refusal.UnknownName) && looksLikeFile(o.caseID) {
+		return noSuchFile(o.caseID)
 	}
 	if err != nil {
 		return err

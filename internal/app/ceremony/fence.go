@@ -3,6 +3,7 @@ package ceremony
 import (
 	"errors"
 	"io/fs"
+
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"

@@ -3,6 +3,7 @@ package ceremony
 import (
 	"fmt"
 	"path/filepath"
+
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"

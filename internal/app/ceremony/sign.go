@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"

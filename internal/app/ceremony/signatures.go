@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"

@@ -3,6 +3,7 @@ package ceremony
 import (
 	"fmt"
 	"slices"
+
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
 	"tallystick/internal/app/ceremony"
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"

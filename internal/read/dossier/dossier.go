@@ -186,5 +186,5 @@ func (r *Reading) FindCase(q CaseQuery) (*Case, error) {
 		known = append(known, r.History.Addresses(history.Scope{Class: q.Class})...)
 	}
 	return nil, refusal.Newf(refusal.UnknownName, "%s of case %q", where, q.Case).
-		Suggest(q.Case, known, `"tally log" lists the attempts`)
+		Suggest(q.Case, known, `"tally show ATTEMPT" lists the cases of an attempt, "tally log" the attempts`)
 }

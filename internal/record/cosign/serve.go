@@ -9,10 +9,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"time"
+
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
 	"tallystick/internal/record/store"
-	"time"
 )
 
 // shutdownWait is how long requests under way may take to end.

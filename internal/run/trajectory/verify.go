@@ -3,6 +3,7 @@ package trajectory
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -152,11 +153,8 @@ func scan(next func() ([]byte, error), pin Pin, visit func(Event) error) (Summar
 			return Summary{}, err
 		}
 		e, err := decode(text)
-		if newer := newerLine(text); err != nil && newer != nil {
-			return Summary{}, newer
-		}
 		if err != nil {
-			return Summary{}, invalid(at, err)
+			return Summary{}, cmp.Or(newerLine(text), invalid(at, err))
 		}
 		if e.Prev != head {
 			// follow would often say the same, but without the hashes.

@@ -3,6 +3,7 @@ package importer
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"tallystick/internal/read/results"
@@ -92,9 +93,30 @@ func ShowImported(ctx context.Context, path, sample string) (*ShownImport, error
 		a.Rows, a.LeftOut = a.Rows[:maxShownRows], a.LeftOut+more
 	}
 	if sample != "" && len(a.Rows) == 0 {
-		return nil, refusal.Newf(refusal.UnknownName, "%s has no sample %q", path, sample).WithHint("without --sample the rows are listed with their ids")
+		return nil, refusal.Newf(refusal.UnknownName, "%s has no sample %q", path, sample).WithHint("without --row the rows are listed with their ids")
 	}
 	return a, nil
+}
+
+// OnlyWrong leaves the one row that is not right. None, or several, is refused: the
+// reader of the refusal chooses a row.
+func (a *ShownImport) OnlyWrong(path string) error {
+	wrong := slices.DeleteFunc(slices.Clone(a.Rows), ShownRow.isRight)
+	switch {
+	case len(a.Rows) == 0:
+		return refusal.Newf(refusal.NotFound, "%s has no rows", path).WithHint("give the file or folder with the samples too")
+	case len(wrong) == 0:
+		return refusal.Newf(refusal.Usage, "every row of %s is right", path).WithHint("name the row that you mean: --row %s", a.Rows[0].ID)
+	case len(wrong) > 1 || a.LeftOut > 0:
+		var ids []string
+		for _, r := range wrong[:min(len(wrong), 10)] {
+			ids = append(ids, r.ID)
+		}
+		return refusal.Newf(refusal.Usage, "%s has %d rows that are not right: %s", path, len(wrong), strings.Join(ids, ", ")).
+			WithHint("name one of them: --row %s", wrong[0].ID)
+	}
+	a.Rows = wrong
+	return nil
 }
 
 // isRight says that every score of a row is the best there is.

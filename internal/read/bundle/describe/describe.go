@@ -14,14 +14,15 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
 	"tallystick/internal/read/bundle"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
 	"tallystick/internal/run/policy"
-	"time"
-
-	"github.com/go-json-experiment/json"
 )
 
 // A Description is what a person writes to have a bundle packed.
