@@ -264,7 +264,7 @@ func (t *story) classify(n *node) {
 			t.early.Add("span of the kind "+kind, n.name)
 			break
 		}
-		t.early.Add("span that is none of the GenAI or OpenInference conventions", n.name)
+		t.early.Add("span of neither the GenAI nor the OpenInference conventions", n.name)
 	default:
 		t.early.Add("span of the operation "+n.op, n.name)
 	}
