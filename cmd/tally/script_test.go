@@ -82,6 +82,7 @@ func scriptCommands(t *testing.T) map[string]func(*testscript.TestScript, bool, 
 		"statictally": cmdStaticTally,
 		"unzipped":    cmdUnzipped,
 		"stranger":    cmdStranger,
+		"agree":       cmdAgree,
 		"shorten":     cmdShorten,
 		"ledgerkey":   cmdLedgerKey,
 

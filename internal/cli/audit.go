@@ -43,7 +43,8 @@ no model said and no tool gave.
 ATTEMPT is an attempt of this workspace: its ledger and evidence are verified first, and
 the report is the one that its package has, byte for byte. With --whole-texts the texts
 that the evidence keeps whole are read too, which a package may not have. PATH is the log of another harness, recognised by what is in it: an Inspect log, the folder of a
-Harbor job or trial, ATIF, OpenTelemetry traces. --results with --trajectories and
+Harbor job or trial, ATIF, OpenTelemetry and OpenInference traces in a file or a folder,
+in which each conversation is a task. --results with --trajectories and
 --metadata are files of any origin in the shapes of docs/formats/audit.md. Nothing is fetched
 and no clock is read: the same input gives the same report.
 

@@ -70,7 +70,7 @@ func (a *auditor) takeMetadata(place string, data []byte, file bool) error {
 		case "submitted_at":
 			m.submittedAt, _ = jsonvalue.Text(v)
 		case "judge_cache_integrity_events":
-			return jsonvalue.NumberInto(&m.cacheEvents, name, v)
+			return eventsInto(&m.cacheEvents, name, v)
 		}
 		return nil
 	})
@@ -89,6 +89,20 @@ func (a *auditor) takeMetadata(place string, data []byte, file bool) error {
 		return nil
 	}
 	return a.meta.contradicts(&m, place, a.in.Metadata.Name)
+}
+
+// eventsInto counts events: a harness writes how many there were, or each of them in a list.
+func eventsInto(to **float64, name string, v jsontext.Value) error {
+	if v.Kind() != '[' {
+		if err := jsonvalue.NumberInto(to, name, v); err != nil {
+			return fmt.Errorf("%w or a list of events", err)
+		}
+		return nil
+	}
+	n := 0.0
+	err := jsonvalue.Elements(v, func(int, jsontext.Value) error { n++; return nil })
+	*to = &n
+	return err
 }
 
 // contradicts refuses a summary that says something else than the metadata.

@@ -347,6 +347,10 @@ func TestZipHasOneForm(t *testing.T) {
 		"a folder":     write(func(z *zip.Writer) { _, _ = z.CreateHeader(&zip.FileHeader{Name: "a/"}) }),
 		"a comment":    write(func(z *zip.Writer) { put(z, zip.FileHeader{Name: "a"}); _ = z.SetComment("x") }),
 		"more in it":   write(func(z *zip.Writer) { put(z, zip.FileHeader{Name: "a", Extra: []byte("ab\x01\x00x")}) }),
+		"by others":    write(func(z *zip.Writer) { put(z, zip.FileHeader{Name: "a"}) }),
+		"more behind":  append(bytes.Clone(data), 'x'),
+		"more before":  append([]byte("PK\x03\x04"), data...),
+		"another name": bytes.Replace(data, []byte("evidence/aa"), []byte("evidence/ab"), 1), // where the file stands, not in the list
 		"cut":          data[:len(data)-10],
 		"changed":      bytes.Replace(data, []byte("{}"), []byte("[]"), 1),
 		"nothing":      nil,

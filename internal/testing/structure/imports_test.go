@@ -54,7 +54,7 @@ var doors = []door{
 	},
 	{
 		testDoor, "fakes, fixtures and checks of the tree are for tests alone",
-		[]string{"rules", "faultfs", "buckettest", "historytest", "tape", "fakemodel", "scripttest", "repofix", "pgtest", "servetest", "terminal", "browsertest", "storetest", "chaostest", "cheats", "structure"},
+		[]string{"rules", "faultfs", "buckettest", "historytest", "doubled", "tape", "fakemodel", "scripttest", "repofix", "pgtest", "servetest", "terminal", "browsertest", "storetest", "chaostest", "cheats", "structure"},
 	},
 }
 
