@@ -162,15 +162,22 @@ func (s *scene) input(t testing.TB) Input {
 // sent, which is everything before it, and how many tokens there were.
 func lineOf(result map[string]any, steps []map[string]any) map[string]any {
 	var said []string
-	out := 0
+	var hits any // of the last text of which there is only a head
+	cut, out := false, 0
 	for i, s := range steps {
 		if s["type"] == "llm_call" {
 			if _, given := s["input"]; !given {
 				steps[i] = maps.Clone(s)
 				steps[i]["input"] = strings.Join(said, "\n")
+				if cut {
+					steps[i]["input_truncated"], steps[i]["input_gold_hits"] = true, hits
+				}
 			}
 			n, _ := s["tokens_out"].(int)
 			out += n
+		}
+		if _, whole := s["output"]; !whole && s["head"] != nil {
+			cut, hits = true, s["gold_hits"]
 		}
 		for _, m := range []string{"content", "output", "head"} {
 			if text, ok := s[m].(string); ok {

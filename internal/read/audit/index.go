@@ -57,6 +57,7 @@ func (t *taskInfo) decidable() bool { return t.gold.Decidable() && !t.label }
 type patternInfo struct {
 	pieces []pieceRef
 	golds  []int32 // tasks
+	base64 []int32 // tasks whose answer in base64 has this, folded
 	known  int     // place in knownSources plus 1
 }
 
@@ -122,6 +123,11 @@ func newIndex(c *corpus) *index {
 			info.golds = append(info.golds, int32(n))
 			t.goldAt = at[t.gold.Folded]
 		}
+		for _, e := range t.gold.Folded64() {
+			if info := pattern(e); !slices.Contains(info.base64, int32(n)) {
+				info.base64 = append(info.base64, int32(n))
+			}
+		}
 		if t.gold.Decidable() {
 			x.answers[t.gold.Folded] = true
 		}
@@ -181,6 +187,8 @@ type sighting struct {
 	known  uint64    // places in knownSources
 	gold   []int     // where the task's own answer is, outside its question
 	base64 bool      // the answer stands there in base64
+	// encoded says that a piece of that stands there in some letters, large or small.
+	encoded bool
 }
 
 type otherPieces struct {
@@ -218,6 +226,7 @@ func (x *index) look(text []byte, task int, s *sighting) {
 				s.other(ref)
 			}
 		}
+		s.encoded = s.encoded || slices.Contains(p.base64, int32(task))
 		if len(p.golds) > 0 && id != own.goldAt && len(s.golds) < maxHits && sight.IsWhole(text, at, len(x.matcher.Pattern(id))) {
 			s.golds = append(s.golds, goldHit{id, at})
 		}

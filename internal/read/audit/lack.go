@@ -142,7 +142,7 @@ func (w *worker) missing(o *outcome) {
 	for i := range o.t.Steps {
 		s := &o.t.Steps[i]
 		o.lacks.step(s, i, o.r.id)
-		shown = shown || s.Kind == step.Prompt || s.Kind == step.Model && s.Shown.Has()
+		shown = shown || s.Kind == step.Prompt || s.Kind == step.Model && (len(s.Shown.Text) > 0 || s.Shown.Cut)
 	}
 	if !shown {
 		o.lacks.is(lackPrompts, task)

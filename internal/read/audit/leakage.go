@@ -60,7 +60,7 @@ func (w *worker) see(text []byte, task int) fetched {
 		w.fold = sight.Fold(w.fold[:0], plainer)
 		s := &w.sight
 		x.look(w.fold, task, s)
-		s.base64 = !f.gold && w.encodedOf(task).In(w.fold, plainer)
+		s.base64 = !f.gold && s.encoded && w.encodedOf(task).In(w.fold, plainer)
 		f.own |= s.own
 		f.known |= s.known
 		f.gold = f.gold || len(s.gold) > 0 || s.base64

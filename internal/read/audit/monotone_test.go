@@ -172,15 +172,17 @@ func TestLessEvidenceIsNeverBetter(t *testing.T) {
 	}
 }
 
-// someFixtures are up to three exploits and one honest run of each check, and not
-// one of them twice in another spelling: there are a hundred pieces of each.
+// someFixtures are up to three exploits and one honest run of each check, those
+// with heads besides, and not one of them twice in another spelling: there are a
+// hundred pieces of each.
 func someFixtures() []fixture {
 	var list []fixture
 	had := map[string]int{}
 	for _, f := range allFixtures() {
 		base, _, _ := strings.Cut(f.name, ", ")
 		kind := fmt.Sprint(f.check, f.kind == exploit)
-		if had[kind] < 3 && (f.kind == exploit || had[kind] < 1) && had[kind+base] == 0 {
+		few := had[kind] < 3 && (f.kind == exploit || had[kind] < 1) || strings.HasPrefix(f.name, "beyond the head")
+		if few && had[kind+base] == 0 {
 			had[kind]++
 			had[kind+base]++
 			list = append(list, f)
@@ -218,6 +220,9 @@ func TestMissingEvidenceIsAGap(t *testing.T) {
 			s.steps[0][0] = map[string]any{"type": "prompt", "content_sha256": digest, "bytes": 900}
 		}},
 		{"a model call without what it was sent", aud3, func(s *scene) { s.steps[0][1]["input"] = nil }},
+		{"model calls that were sent the steps before, and no prompt", aud3, func(s *scene) {
+			s.steps[0] = []map[string]any{{"type": "llm_call", "input": "", "output": "Hm.", "tokens_out": 5}}
+		}},
 		{"a model call without what it said", aud10, func(s *scene) { delete(s.steps[0][1], "output") }},
 		{"a step of another type", aud1, func(s *scene) { s.then(map[string]any{"type": "observation", "content": record(0)}) }},
 		{"no steps", aud1, func(s *scene) { s.steps[0] = []map[string]any{} }},

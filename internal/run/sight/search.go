@@ -139,12 +139,18 @@ func (e *Encoded) In(folded, text []byte) bool {
 	return holdsPiece(e.matcher, e.pieces, folded, text)
 }
 
-func encodedMatcher(pieces []string) *Matcher {
+// Folded64 are the pieces of base64 as a matcher of many answers looks for them: a
+// folded text without any of them does not hold the answer in base64.
+func (a *Answer) Folded64() []string { return foldedPieces(a.encoded) }
+
+func encodedMatcher(pieces []string) *Matcher { return NewMatcher(foldedPieces(pieces)) }
+
+func foldedPieces(pieces []string) []string {
 	lower := make([]string, len(pieces))
 	for i, p := range pieces {
 		lower[i] = string(Fold(nil, []byte(p)))
 	}
-	return NewMatcher(lower)
+	return lower
 }
 
 // holdsPiece looks for pieces in the fold of a text, which is fast, and then in the
