@@ -274,6 +274,10 @@ func copiedFixtures() []fixture {
 	carried(exploit, "three answers one after the other", false, func(s *scene) {
 		s.sources["notes.md"] = filler(2000) + "\n" + answersAlone(s.copied()[3:6]) + filler(2000)
 	})
+	carried(exploit, "the answers of a few tasks among many others", false, func(s *scene) {
+		s.results, s.steps = s.results[3:7], s.steps[3:7]
+		s.sources["notes.txt"] = lines(s.copied(), func(t copiedTask) string { return filler(1500) + "\n" + t.answer + "\n" })
+	})
 	carried(exploit, "single words with zero bytes between them", false, func(s *scene) {
 		words := strings.Fields("walnut lantern tripod harvest compass velvet granite meadow")
 		for i, r := range s.results {
