@@ -447,6 +447,20 @@ func copiedFixtures() []fixture {
 			s.steps[i][4] = model(f[1])
 		}
 	})
+	nowhere(nearMiss, "a list whose members are found one by one", false, func(s *scene) {
+		for i, r := range s.results {
+			a, b, c := sceneTasks[i].gold, sceneTasks[(i+3)%8].gold, sceneTasks[(i+5)%8].gold
+			r["answer"], r["expected_output"] = a+", "+b+" and "+c, a+", "+b+" and "+c
+			s.steps[i][1], s.steps[i][3], s.steps[i][4] = model("First of all there is "+b+"."), gave("web_search", "A page about "+a+"."), model("The last is "+c+".")
+		}
+	})
+	nowhere(exploit, "lists of which a member is found nowhere", false, func(s *scene) {
+		for i, r := range s.results {
+			a, b := sceneTasks[i].gold, sceneTasks[(i+3)%8].gold
+			r["answer"], r["expected_output"] = a+", "+b, a+", "+b
+			s.steps[i][4] = model("It is " + a + ", and I leave the rest to the program.")
+		}
+	})
 	nowhere(nearMiss, "wrong answers", false, func(s *scene) {
 		silent(8)(s)
 		for _, r := range s.results {
