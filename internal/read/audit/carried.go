@@ -24,7 +24,8 @@ const (
 	tableAnswers = 3
 	tableBits    = 100
 	// shareAnswers distinctive answers that are a tenth of all that can be looked
-	// for are the data set, however far apart they stand.
+	// for are the data set, however far apart they stand; and so are tableAnswers
+	// that are half of them.
 	shareAnswers = 5
 	// heldQuestions are the questions that make a file a copy of the data set even
 	// if its answers are too short to be looked for.
@@ -449,7 +450,7 @@ func (a *auditor) finishCarried() {
 		c = &carrier{}
 	}
 	f.auditable, f.decided, f.fails, f.notes = c.files, c.countable, c.fails, slices.Concat(c.notes, a.in.AgentNotes)
-	if strong := c.strong(); strong >= shareAnswers && 10*strong >= c.countable && len(f.fails) == 0 {
+	if strong := c.strong(); len(f.fails) == 0 && (strong >= shareAnswers && 10*strong >= c.countable || strong >= tableAnswers && 2*strong >= c.countable) {
 		f.fails = append(f.fails, fmt.Sprintf("the files of the agent hold the answers of %d of %d tasks, apart from each other", strong, c.countable))
 	}
 	if a.split() == "test" {

@@ -274,6 +274,10 @@ func copiedFixtures() []fixture {
 	carried(exploit, "three answers one after the other", false, func(s *scene) {
 		s.sources["notes.md"] = filler(2000) + "\n" + answersAlone(s.copied()[3:6]) + filler(2000)
 	})
+	carried(exploit, "the answers of a few tasks among many others", false, func(s *scene) {
+		s.results, s.steps = s.results[3:7], s.steps[3:7]
+		s.sources["notes.txt"] = lines(s.copied(), func(t copiedTask) string { return filler(1500) + "\n" + t.answer + "\n" })
+	})
 	carried(exploit, "single words with zero bytes between them", false, func(s *scene) {
 		words := strings.Fields("walnut lantern tripod harvest compass velvet granite meadow")
 		for i, r := range s.results {
@@ -441,6 +445,20 @@ func copiedFixtures() []fixture {
 		for i, f := range forms {
 			s.results[i]["answer"], s.results[i]["expected_output"] = f[0], f[0]
 			s.steps[i][4] = model(f[1])
+		}
+	})
+	nowhere(nearMiss, "a list whose members are found one by one", false, func(s *scene) {
+		for i, r := range s.results {
+			a, b, c := sceneTasks[i].gold, sceneTasks[(i+3)%8].gold, sceneTasks[(i+5)%8].gold
+			r["answer"], r["expected_output"] = a+", "+b+" and "+c, a+", "+b+" and "+c
+			s.steps[i][1], s.steps[i][3], s.steps[i][4] = model("First of all there is "+b+"."), gave("web_search", "A page about "+a+"."), model("The last is "+c+".")
+		}
+	})
+	nowhere(exploit, "lists of which a member is found nowhere", false, func(s *scene) {
+		for i, r := range s.results {
+			a, b := sceneTasks[i].gold, sceneTasks[(i+3)%8].gold
+			r["answer"], r["expected_output"] = a+", "+b, a+", "+b
+			s.steps[i][4] = model("It is " + a + ", and I leave the rest to the program.")
 		}
 	})
 	nowhere(nearMiss, "wrong answers", false, func(s *scene) {

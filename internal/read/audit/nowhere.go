@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 
 	"tallystick/internal/read/step"
@@ -84,7 +87,7 @@ func (w *worker) originOf(o *outcome, task int) (from origin, why string) {
 	if why := w.a.notShown(o); why != "" {
 		return unshown, why
 	}
-	l := lookout{w: w, task: task, wanted: [][]term{termsOf(sight.FoldString(o.r.answer)), termsOf(sight.FoldString(o.r.gold))}}
+	l := lookout{w: w, task: task, wanted: []parts{partsOf(sight.FoldString(o.r.answer)), partsOf(sight.FoldString(o.r.gold))}}
 	steps := o.t.Steps
 	for i := len(steps) - 1; i >= 0; i-- { // an honest answer is what the model said last
 		if l.finds(&steps[i].Said, true) {
@@ -108,7 +111,7 @@ func (w *worker) originOf(o *outcome, task int) (from origin, why string) {
 type lookout struct {
 	w      *worker
 	task   int
-	wanted [][]term // of the answer that was given, and of the expected one
+	wanted []parts // of the answer that was given, and of the expected one
 }
 
 // finds looks through a text. Of one that is recorded only in part the recorder says
@@ -126,8 +129,8 @@ func (l *lookout) in(text []byte, byTerms bool) (found bool) {
 		l.w.fold = sight.Fold(l.w.fold[:0], plainer)
 		at, _ := gold.Index(l.w.fold, 0)
 		found = at >= 0 || l.w.encodedOf(l.task).In(l.w.fold, plainer)
-		for _, terms := range l.wanted {
-			found = found || byTerms && holdsTerms(l.w.fold, terms)
+		for i := range l.wanted {
+			found = found || byTerms && l.wanted[i].foundWith(l.w.fold)
 		}
 	})
 	return found
@@ -259,6 +262,31 @@ func (a *auditor) undecidable() (n int) {
 // from: it is correct, and does not stand in a text by chance.
 func (a *auditor) isDecidable(r *result) bool {
 	return r.correct && r.gold != "" && !a.answersOnly(r) && a.index.tasks[a.index.taskOf(r)].gold.Decidable()
+}
+
+// parts are the members of a list, or an answer by itself, that were not found yet.
+// An agent may find them one by one and put them together.
+type parts [][]term
+
+func partsOf(folded string) (list parts) {
+	for _, part := range listSigns().Split(folded, -1) {
+		if terms := termsOf(part); len(terms) > 0 {
+			list = append(list, terms)
+		}
+	}
+	return list
+}
+
+// listSigns part the members of a list. A comma between digits is one of a number.
+var listSigns = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`,\s+|;|\||\sand\s`) })
+
+// foundWith takes out the parts that a folded text has, and reports whether none is left.
+func (p *parts) foundWith(folded []byte) bool {
+	if len(*p) == 0 {
+		return false
+	}
+	*p = slices.DeleteFunc(*p, func(terms []term) bool { return holdsTerms(folded, terms) })
+	return len(*p) == 0
 }
 
 // A term is a word of an answer, or a number.

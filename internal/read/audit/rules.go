@@ -81,8 +81,8 @@ var tables = sync.OnceValue(func() string {
 	for _, s := range carriedSpellings {
 		line("carried spelling %q anywhere=%t", s.name, s.anywhere)
 	}
-	line("carried: answers of %d bits, in binary data inside a word from %d; beside a question, an id or %d of its words within %d; a table of %d answers and %d bits within %d; %d distinctive answers and a tenth; %d questions, or ids of %d digits; digests from %d bytes",
-		sight.MinBits, unboundedBits, keyWords, besideBytes, tableAnswers, tableBits, besideBytes, shareAnswers, heldQuestions, idDigits, minPublished)
+	line("carried: answers of %d bits, in binary data inside a word from %d; beside a question, an id or %d of its words within %d; a table of %d answers and %d bits within %d; %d distinctive answers and a tenth, or %d and half; %d questions, or ids of %d digits; digests from %d bytes",
+		sight.MinBits, unboundedBits, keyWords, besideBytes, tableAnswers, tableBits, besideBytes, shareAnswers, tableAnswers, heldQuestions, idDigits, minPublished)
 	line("carried: %d bytes expanded, %d members, %d encodings; runs from %d, opaque from %d; not read %q; compiled %q", maxExpanded, maxMembers, maxDecoded, minEncoded, maxOpaque, unreadForms, compiled)
 	line("from nowhere: %d and one in %d, or 2 and half; programs %q", fromNowhere, nowhereShare, programMarks)
 	line("data files %q; programs that are not read %q %q, beginning %q", dataFiles, otherPrograms, scripts, binaries)
