@@ -782,6 +782,7 @@ def verify(path, keys):
     same_bytes("metadata.json", files["metadata.json"], metadata)
     report = check_audit(files, manifest, rows, receipts, sources_sha256(files, evidence, plan), submitted)
     standing = dict(number, tree_size=size, level=level, **{k: True for k, v in (("exact", exact), ("whole", whole)) if v})
+    compare("manifest.json: attempt", dict({"exact": False, "whole": False}, **manifest["attempt"]), dict(standing, exact=exact, whole=whole))
     same_bytes("manifest.json", files["manifest.json"], {
         "type": "tallystick-submission/" + VERSION, "class": r["class"], "attempt": standing, "headline": headline("manifest.json", manifest["headline"], rows, entries),
         "audit": {k: report["attestation"][k] for k in ("clean", "strict_clean", "complete")},
