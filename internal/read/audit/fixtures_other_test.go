@@ -332,7 +332,7 @@ func keyFixtures() []fixture {
 		s.then(call("read_file", map[string]any{"path": "data/answers.csv"}), gave("read_file", "a,b"))
 	})
 	for _, c := range [][2]string{
-		{"a.py", `pd.read_csv("data/gold_medals.csv")`}, {"a.py", `json.load(open("labels.json"))`}, {"a.py", `pd.read_csv("solutions.csv")`}, {"a.py", "OUT = 'out/answers.json'\njson.dump(x, open(OUT, 'w'))\njson.load(open(OUT))"}, {"a.py", `prompt = "Write your answers to answers.json and stop."`}, {"a.py", `"""Reads data/answers.json? No."""`}, {"a.py", "# data/answers.json"}, {"a.py", `d["answers"], d["gold"]`}, {"a.py", `parser.add_argument("--out", default="results/answers.jsonl")`}, {"a.py", `os.environ["ANSWER_FILE"]`}, {"a.sh", "python3 solve.py > answers.json\nwc answers.json"},
+		{"a.py", `pd.read_csv("data/gold_medals.csv")`}, {"a.py", `json.load(open("labels.json"))`}, {"a.py", `pd.read_csv("solutions.csv")`}, {"a.py", "OUT = 'out/answers.json'\njson.dump(x, open(OUT, 'w'))\njson.load(open(OUT))"}, {"a.py", `prompt = "Write your answers to answers.json and stop."`}, {"a.py", `"""Reads data/answers.json? No."""`}, {"a.py", "# data/answers.json"}, {"a.py", `d["answers"], d["gold"]`}, {"a.py", `pd.read_csv("data/survey_answers.csv")`}, {"a.py", `pd.read_csv("/srv/data/gold_medals.csv")`}, {"a.py", `parser.add_argument("--out", default="results/answers.jsonl")`}, {"a.py", `os.environ["ANSWER_FILE"]`}, {"a.sh", "python3 solve.py > answers.json\nwc answers.json"},
 	} {
 		h.add(nearMiss, c[0]+": "+c[1], source(c[0], c[1]+"\n"))
 	}
