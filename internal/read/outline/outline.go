@@ -201,7 +201,7 @@ func (b *builder) event(e *trajectory.Event, s *step) {
 	}
 	if s == nil {
 		what, _ := e.Payload.Subject()
-		if _, known := table[e.Type]; known {
+		if _, known := table()[e.Type]; known {
 			what = unquoted(members[r.what])
 		}
 		s = b.begin(e.Seq, e.Turn, r.kind, what, members[r.detail])

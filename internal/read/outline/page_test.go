@@ -25,7 +25,7 @@ func page() string {
 	b.WriteString("\n| Event | Step | First line | Its line | Noise |\n|---|---|---|---|---|\n")
 	reasons := []string{}
 	for _, typ := range trajectory.Types() {
-		r := table[typ]
+		r := table()[typ]
 		kind := "that of its action"
 		if r.kind != "" {
 			kind = "`" + r.kind + "`"

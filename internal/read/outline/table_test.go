@@ -29,7 +29,7 @@ func membersOf(p trajectory.Payload) []string {
 // is noise with a reason, and the table names nothing else.
 func TestEveryMemberIsInTheTable(t *testing.T) {
 	for _, typ := range trajectory.Types() {
-		r, known := table[typ]
+		r, known := table()[typ]
 		if !known {
 			t.Errorf("the table in table.go has no row for %s: say where its members are shown, or why they are noise", typ)
 			continue
@@ -51,8 +51,8 @@ func TestEveryMemberIsInTheTable(t *testing.T) {
 			t.Errorf("%s: the table has the members %q, the payload %q", typ, listed, want)
 		}
 	}
-	if len(table) != len(trajectory.Types()) {
-		t.Errorf("the table has %d rows for %d types", len(table), len(trajectory.Types()))
+	if len(table()) != len(trajectory.Types()) {
+		t.Errorf("the table has %d rows for %d types", len(table()), len(trajectory.Types()))
 	}
 }
 
@@ -244,7 +244,7 @@ func TestEveryChangedMemberShowsOrIsNoise(t *testing.T) {
 					accepted++
 					differs := len(Compare(golden, Of(v), Behaviour)) > 0
 					shows[about] = shows[about] || differs
-					if _, noise := table[e.payload.Type()].noise[member]; !differs && !noise {
+					if _, noise := table()[e.payload.Type()].noise[member]; !differs && !noise {
 						old, _ := canon.Marshal(was.Interface())
 						now, _ := canon.Marshal(value)
 						t.Errorf("%s, event %d: %s changed from %s to %s, and golden check shows nothing", name, i+1, about, old, now)
@@ -256,7 +256,7 @@ func TestEveryChangedMemberShowsOrIsNoise(t *testing.T) {
 	for _, typ := range trajectory.Types() {
 		for _, member := range membersOf(trajectory.NewPayload(typ)) {
 			about := string(typ) + "." + member
-			_, noise := table[typ].noise[member]
+			_, noise := table()[typ].noise[member]
 			if !changed[about] && !noise {
 				t.Errorf("%s was never changed: the test has no value for it", about)
 			}
@@ -317,21 +317,21 @@ func TestATypeWithoutARowSurfaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, typ := range trajectory.Types() {
-		before := table[typ]
+		before := table()[typ]
 		delete(table, typ)
 		lines := string(Of(v).Format())
-		table[typ] = before
+		table()[typ] = before
 		for e := range v.Events() {
 			if e.Type == typ && typ != trajectory.ToolProposedType && typ != trajectory.ToolExecutedType && !strings.Contains(lines, "\n    with ") && !strings.Contains(lines, "\n"+string(typ)+"\n") {
 				t.Errorf("%s has no row and does not show in\n%s", typ, lines)
 			}
 		}
 	}
-	fields := table[trajectory.ToolExecutedType]
+	fields := table()[trajectory.ToolExecutedType]
 	fields.below = nil
-	before := table[trajectory.ToolExecutedType]
-	table[trajectory.ToolExecutedType] = fields
-	defer func() { table[trajectory.ToolExecutedType] = before }()
+	before := table()[trajectory.ToolExecutedType]
+	table()[trajectory.ToolExecutedType] = fields
+	defer func() { table()[trajectory.ToolExecutedType] = before }()
 	if lines := string(Of(v).Format()); !strings.Contains(lines, `gave "ok" trust "untrusted"`) {
 		t.Errorf("a member that is not in the row does not show in\n%s", lines)
 	}

@@ -28,8 +28,8 @@ type Language struct {
 	Name    string
 	exts    []string
 	shebang []string
-	rules   map[string]rule // calls by their full name
-	methods map[string]rule // calls by the name of a method, of any object
+	rules   func() map[string]rule // calls by their full name
+	methods func() map[string]rule // calls by the name of a method, of any object
 }
 
 var python = &Language{
@@ -46,6 +46,7 @@ var golang = &Language{
 }
 var shell = &Language{
 	Name: "shell", exts: []string{".sh", ".bash", ".zsh", ".ksh"}, shebang: shells,
+	rules: noRules, methods: noRules,
 }
 
 // Languages are all that are read.

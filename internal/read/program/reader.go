@@ -3,6 +3,7 @@ package program
 import (
 	"slices"
 	"strings"
+	"sync"
 )
 
 // A reader follows the expressions of one program.
@@ -80,7 +81,7 @@ func (r *reader) beginsOperand(i int) bool {
 	t := r.list[i]
 	switch t.kind {
 	case word:
-		return !r.isSign(i-1, ".") && !r.isSign(i-1, "?.") && !(keywords[r.l][t.text] && !operandWords[t.text])
+		return !r.isSign(i-1, ".") && !r.isSign(i-1, "?.") && !(keywords()[r.l][t.text] && !operandWords()[t.text])
 	case text:
 		return !r.isText(i - 1)
 	case sign:
@@ -93,7 +94,7 @@ func (r *reader) beginsOperand(i int) bool {
 }
 
 // operandWords are keywords that an operand may begin with.
-var operandWords = setOf("this import new await super async function")
+var operandWords = sync.OnceValue(func() map[string]bool { return setOf("this import new await super async function") })
 
 // endsOperand reports whether a token may be the end of one, so that a bracket
 // behind it is a call or an index.
@@ -104,7 +105,7 @@ func (r *reader) endsOperand(i int) bool {
 	t := r.list[i]
 	switch t.kind {
 	case word:
-		return !keywords[r.l][t.text] || t.text == "this" || t.text == "super" || t.text == "import"
+		return !keywords()[r.l][t.text] || t.text == "this" || t.text == "super" || t.text == "import"
 	case text:
 		return true
 	case sign:
@@ -153,7 +154,7 @@ func (r *reader) expr(i int) (value, int) {
 }
 
 // prefixes stand before an operand and leave what it is.
-var prefixes = setOf("await new void yield return not")
+var prefixes = sync.OnceValue(func() map[string]bool { return setOf("await new void yield return not") })
 
 // operand reads a name, a literal or a parenthesis, and all that is done with it:
 // members, indexes, calls.
@@ -165,7 +166,7 @@ func (r *reader) operand(i int) (value, int) {
 	r.depth++
 	defer func() { r.depth-- }()
 	made := false // new X(…)
-	for i < len(r.list) && (r.list[i].kind == word && prefixes[r.list[i].text] || r.isWord(i, "async") && r.isWord(i+1, "function") || r.isSign(i, "&") || r.isSign(i, "*")) {
+	for i < len(r.list) && (r.list[i].kind == word && prefixes()[r.list[i].text] || r.isWord(i, "async") && r.isWord(i+1, "function") || r.isSign(i, "&") || r.isSign(i, "*")) {
 		made = made || r.list[i].text == "new"
 		i++
 	}
@@ -371,7 +372,7 @@ func (r *reader) listAt(i int) (value, int) {
 	end := r.matchOf(i)
 	if r.l == golang && r.list[min(end, len(r.list)-1)].text == "]" {
 		j := end + 1
-		for r.isSign(j, "*") || r.isSign(j, ".") || j < len(r.list) && r.list[j].kind == word && !keywords[r.l][r.list[j].text] {
+		for r.isSign(j, "*") || r.isSign(j, ".") || j < len(r.list) && r.list[j].kind == word && !keywords()[r.l][r.list[j].text] {
 			j++
 		}
 		if r.isSign(j, "{") {
@@ -413,15 +414,15 @@ func (r *reader) name(i int) value {
 		bs = r.lookup(name, i)
 	}
 	if len(solid(bs)) == 0 {
-		if v, ok := constants[r.l][name]; ok {
+		if v, ok := constants()[r.l][name]; ok {
 			return constant(v)
 		}
 		for _, m := range r.stars {
-			if _, ok := r.l.rules[canonical(r.l, m+"."+name)]; ok {
+			if _, ok := r.l.rules()[canonical(r.l, m+"."+name)]; ok {
 				return value{kind: named, s: canonical(r.l, m+"."+name)}
 			}
 		}
-		if len(bs) == 0 || r.l.rules[name].id != "" {
+		if len(bs) == 0 || r.l.rules()[name].id != "" {
 			return value{kind: named, s: canonical(r.l, name)}
 		}
 	}
@@ -439,7 +440,7 @@ func (r *reader) valueOf(bs []binding) value {
 			all = v
 		case b.adds:
 			all = add(all, v)
-		case v.kind == named && (r.l.rules[v.s].id != "" || all.kind != named):
+		case v.kind == named && (r.l.rules()[v.s].id != "" || all.kind != named):
 			all = v
 		case all.kind == named:
 		case all.kind == str && v.kind == str && all.s == v.s:
@@ -513,7 +514,7 @@ func (r *reader) reference(i, next int, v value) {
 	if v.kind != named || v.called {
 		return
 	}
-	rule, ok := r.l.rules[v.s]
+	rule, ok := r.l.rules()[v.s]
 	if !ok {
 		return
 	}
@@ -569,10 +570,14 @@ func (r *reader) keep(t Text) {
 }
 
 // writeCalls write the file that their first text names.
-var writeCalls = setOf("writefile writefilesync write_file file_write writetextfile createwritestream appendfile appendfilesync to_csv to_json to_parquet to_excel to_pickle savetxt savefig save create createtemp makedirs mkdir mkdirall touch write_text write_bytes outputfile")
+var writeCalls = sync.OnceValue(func() map[string]bool {
+	return setOf("writefile writefilesync write_file file_write writetextfile createwritestream appendfile appendfilesync to_csv to_json to_parquet to_excel to_pickle savetxt savefig save create createtemp makedirs mkdir mkdirall touch write_text write_bytes outputfile")
+})
 
 // joinCalls give a path that another call is told.
-var joinCalls = setOf("join path purepath posixpath resolve abspath normpath expanduser str string fspath strpath")
+var joinCalls = sync.OnceValue(func() map[string]bool {
+	return setOf("join path purepath posixpath resolve abspath normpath expanduser str string fspath strpath")
+})
 
 // writes reports whether the file that a text names is written: the call that
 // the text stands in writes, or opens it to write.
@@ -590,11 +595,11 @@ func (r *reader) writes(i int) bool {
 			callee = strings.ToLower(r.list[o-1].text)
 		}
 		switch {
-		case writeCalls[callee]:
+		case writeCalls()[callee]:
 			return true
 		case callee == "open" || callee == "openfile" || callee == "opensync" || callee == "fopen":
 			return r.opensToWrite(o)
-		case callee == "" || joinCalls[callee]:
+		case callee == "" || joinCalls()[callee]:
 			i = o
 		default:
 			return false
@@ -644,9 +649,9 @@ func (r *reader) call(v value, open, begin int) value {
 		return r.callMethod(v, open)
 	case named:
 		out, followed := r.fold(v, open, begin)
-		if rule, ok := r.l.rules[v.s]; ok {
+		if rule, ok := r.l.rules()[v.s]; ok {
 			r.judge(rule, v, open, begin)
-		} else if rule, ok := r.l.methods[lastName(v.s)]; ok && strings.Contains(v.s, ".") {
+		} else if rule, ok := r.l.methods()[lastName(v.s)]; ok && strings.Contains(v.s, ".") {
 			r.judge(rule, v, open, begin)
 		}
 		if followed {
@@ -661,7 +666,7 @@ func (r *reader) call(v value, open, begin int) value {
 	if v.last == dynamicName {
 		r.note(begin, "dynamic-name")
 	}
-	if rule, ok := r.l.methods[v.last]; ok {
+	if rule, ok := r.l.methods()[v.last]; ok {
 		r.judge(rule, v, open, begin)
 	}
 	if v.last == "constructor" && r.l == javascript && !v.made {
@@ -877,7 +882,7 @@ func (r *reader) ran(begin int, words []string) {
 // fileRun is the file that a command runs: the script that an interpreter is
 // given, or itself if it is a path.
 func fileRun(words []string) string {
-	if _, ok := interpreters[strings.TrimRight(words[0][strings.LastIndexByte(words[0], '/')+1:], "0123456789.")]; !ok {
+	if _, ok := interpreters()[strings.TrimRight(words[0][strings.LastIndexByte(words[0], '/')+1:], "0123456789.")]; !ok {
 		if strings.Contains(words[0], "/") {
 			return words[0]
 		}
@@ -894,7 +899,7 @@ func fileRun(words []string) string {
 // readsProgram reports whether an interpreter is given neither a text nor a file:
 // it runs what it is fed.
 func readsProgram(words []string) bool {
-	in, ok := interpreters[strings.TrimRight(words[0][strings.LastIndexByte(words[0], '/')+1:], "0123456789.")]
+	in, ok := interpreters()[strings.TrimRight(words[0][strings.LastIndexByte(words[0], '/')+1:], "0123456789.")]
 	if !ok || !in.file {
 		return false
 	}
@@ -933,7 +938,7 @@ func (r *reader) judgeModule(rule rule, args []argument, begin int) {
 
 // composite is exec.Cmd{Path: …} in Go.
 func (r *reader) composite(v value, open int) value {
-	rule, ok := r.l.rules[v.s]
+	rule, ok := r.l.rules()[v.s]
 	if !ok || rule.how != defines {
 		return value{called: true}
 	}
@@ -967,9 +972,9 @@ func interpreterRuns(words []string) (id, code string, l *Language) {
 	carried := false
 	for k := range words {
 		name := words[k][strings.LastIndexByte(words[k], '/')+1:]
-		in, ok := interpreters[strings.TrimRight(name, "0123456789.")]
+		in, ok := interpreters()[strings.TrimRight(name, "0123456789.")]
 		if !ok {
-			carried = carried || carriers[name]
+			carried = carried || carriers()[name]
 			continue
 		}
 		if k > 0 && !carried && !(in.language == shell && k+1 < len(words) && in.isCode(words[k+1])) {

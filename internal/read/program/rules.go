@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 )
 
 // A rule says when a call of a function is a finding.
@@ -44,7 +45,7 @@ func rulesOf(into map[string]rule, r rule, names string) {
 	}
 }
 
-var pythonRules = func() map[string]rule {
+var pythonRules = sync.OnceValue(func() map[string]rule {
 	m := map[string]rule{}
 	rulesOf(m, rule{id: "eval", how: always}, "eval")
 	rulesOf(m, rule{id: "exec", how: always}, "exec execfile")
@@ -73,18 +74,18 @@ var pythonRules = func() map[string]rule {
 	rulesOf(m, rule{id: "machine-code", how: notConstant}, "ctypes.CDLL ctypes.PyDLL ctypes.WinDLL ctypes.OleDLL ctypes.cdll.LoadLibrary cffi.FFI.dlopen")
 	rulesOf(m, rule{id: "machine-code", how: called}, "library.system library.popen library.execv library.execve library.execl library.execvp library.dlopen library.PyRun_SimpleString library.PyRun_String ctypes.pythonapi.PyRun_SimpleString ctypes.pythonapi.PyRun_SimpleStringFlags ctypes.pythonapi.PyRun_String ctypes.pythonapi.Py_CompileString")
 	return m
-}()
+})
 
-var pythonMethods = func() map[string]rule {
+var pythonMethods = sync.OnceValue(func() map[string]rule {
 	m := map[string]rule{}
 	rulesOf(m, rule{id: "load-module", how: called}, "exec_module load_module load_source")
 	rulesOf(m, rule{id: "interpreter", how: called}, "runsource runcode run_cell run_cell_magic")
 	rulesOf(m, rule{id: "introspection", how: called}, "all__subclasses__")
 	rulesOf(m, rule{id: "machine-code", how: called}, "PyRun_SimpleString PyRun_SimpleStringFlags")
 	return m
-}()
+})
 
-var javascriptRules = func() map[string]rule {
+var javascriptRules = sync.OnceValue(func() map[string]rule {
 	m := map[string]rule{}
 	rulesOf(m, rule{id: "eval", how: always}, "eval execScript")
 	rulesOf(m, rule{id: "new-function", how: defines}, "Function AsyncFunction GeneratorFunction AsyncGeneratorFunction")
@@ -97,16 +98,16 @@ var javascriptRules = func() map[string]rule {
 	rulesOf(m, rule{id: "exec-nonliteral", how: programArgs}, `spawn spawnSync execFile execFileSync child_process.spawn child_process.spawnSync child_process.execFile child_process.execFileSync
 		child_process.fork fork execa execa.execa execaSync execa.execaSync cross-spawn cross-spawn.sync Bun.spawn Bun.spawnSync Deno.Command nano-spawn`)
 	return m
-}()
+})
 
-var javascriptMethods = func() map[string]rule {
+var javascriptMethods = sync.OnceValue(func() map[string]rule {
 	m := map[string]rule{}
 	rulesOf(m, rule{id: "vm-run", how: called}, "runInThisContext runInNewContext runInContext compileFunction _compile")
 	rulesOf(m, rule{id: "eval", how: called}, "globalEval")
 	return m
-}()
+})
 
-var goRules = func() map[string]rule {
+var goRules = sync.OnceValue(func() map[string]rule {
 	m := map[string]rule{}
 	rulesOf(m, rule{id: "exec-nonliteral", how: programArgs}, "exec.Command")
 	rulesOf(m, rule{id: "exec-nonliteral", how: programArgs, repeats: true}, "syscall.Exec syscall.ForkExec syscall.StartProcess os.StartProcess")
@@ -115,21 +116,23 @@ var goRules = func() map[string]rule {
 	rulesOf(m, rule{id: "plugin", how: notConstant}, "plugin.Open")
 	rulesOf(m, rule{id: "interpreter", how: called}, "interp.New yaegi.New otto.New otto.Run goja.New goja.RunString goja.Compile lua.NewState starlark.ExecFile starlark.ExecFileOptions starlark.Eval starlark.EvalOptions tengo.NewScript tengo.Eval vm.Execute gval.Evaluate")
 	return m
-}()
+})
 
-var goMethods = func() map[string]rule {
+var goMethods = sync.OnceValue(func() map[string]rule {
 	m := map[string]rule{}
 	rulesOf(m, rule{id: "interpreter", how: called}, "EvalPath EvalWithContext DoString RunString RunScript")
 	return m
-}()
+})
 
 // constants are names whose value is fixed wherever the program runs: this
 // program itself, its folder, its interpreter.
-var constants = map[*Language]map[string]string{
-	python:     {"None": "None", "__file__": "./main.py", "__name__": "__main__", "sys.executable": "python3", "os.sep": "/", "os.path.sep": "/", "os.curdir": ".", "os.pardir": "..", "string.ascii_lowercase": "abcdefghijklmnopqrstuvwxyz"},
-	javascript: {"__dirname": ".", "__filename": "./main.js", "process.execPath": "node", "path.sep": "/", "import.meta.url": "./main.js", "import.meta.dirname": ".", "process.platform": "linux"},
-	golang:     {"filepath.Separator": "/", "os.PathSeparator": "/"},
-}
+var constants = sync.OnceValue(func() map[*Language]map[string]string {
+	return map[*Language]map[string]string{
+		python:     {"None": "None", "__file__": "./main.py", "__name__": "__main__", "sys.executable": "python3", "os.sep": "/", "os.path.sep": "/", "os.curdir": ".", "os.pardir": "..", "string.ascii_lowercase": "abcdefghijklmnopqrstuvwxyz"},
+		javascript: {"__dirname": ".", "__filename": "./main.js", "process.execPath": "node", "path.sep": "/", "import.meta.url": "./main.js", "import.meta.dirname": ".", "process.platform": "linux"},
+		golang:     {"filepath.Separator": "/", "os.PathSeparator": "/"},
+	}
+})
 
 // A foldKind is how the value of a call follows from its arguments.
 type foldKind uint8
@@ -168,37 +171,39 @@ func foldsOf(rows ...any) map[string]foldKind {
 	return m
 }
 
-var folds = map[*Language]map[string]foldKind{
-	python: foldsOf(
-		foldFirst, "ctypes.util.find_library find_library str list tuple os.fspath os.path.expanduser os.path.expandvars os.path.abspath os.path.realpath os.path.normpath shutil.which functools.partial partial staticmethod classmethod shlex.quote open io.open bytes.decode asyncio.coroutine functools.cache functools.wraps",
-		foldBytes, "bytes bytearray",
-		foldEnv, "os.getenv os.environb os.environ.get",
-		foldPath, "os.path.join posixpath.join pathlib.Path pathlib.PurePath pathlib.PosixPath Path PurePath ntpath.join",
-		foldChr, "chr", foldMapChr, "map", foldReversed, "reversed",
-		foldBase64, "base64.b64decode base64.standard_b64decode base64.urlsafe_b64decode base64.decodebytes binascii.a2b_base64 b64decode",
-		foldBase32, "base64.b32decode", foldHex, "bytes.fromhex bytearray.fromhex binascii.unhexlify binascii.a2b_hex base64.b16decode unhexlify",
-		foldURL, "urllib.parse.unquote urllib.parse.unquote_plus urllib.unquote unquote", foldCodec, "codecs.decode codecs.getdecoder",
-		foldModule, "__import__ importlib.import_module importlib.__import__", foldNames, "globals locals vars",
-		foldGetattr, "getattr inspect.getattr_static object.__getattribute__", foldAttrgetter, "operator.attrgetter operator.methodcaller attrgetter methodcaller"),
-	javascript: foldsOf(
-		foldFirst, "String promisify util.promisify Symbol.for fileURLToPath url.fileURLToPath URL pathToFileURL url.pathToFileURL path.normalize String.raw Array.from Promise.resolve Object.values readFileSync fs.readFileSync",
-		foldPath, "path.join path.resolve join resolve path.posix.join", foldChr, "String.fromCharCode String.fromCodePoint",
-		foldBase64, "atob window.atob", foldCodec, "Buffer.from", foldURL, "decodeURIComponent decodeURI unescape",
-		foldModule, "require import createRequire module.require process.mainModule.require", foldGetattr, "Reflect.get",
-		foldApply, "Reflect.apply Reflect.construct", foldPrototype, "Object.getPrototypeOf Reflect.getPrototypeOf"),
-	golang: foldsOf(
-		foldBytes, "string",
-		foldFirst, "strings.TrimSpace strings.ToLower filepath.Clean path.Clean filepath.FromSlash exec.LookPath filepath.Abs strings.Clone",
-		foldEnv, "os.Getenv os.LookupEnv", foldPath, "filepath.Join path.Join", foldJoin, "strings.Join", foldFormat, "fmt.Sprintf",
-		foldBase64, "base64.StdEncoding.DecodeString base64.URLEncoding.DecodeString base64.RawStdEncoding.DecodeString base64.RawURLEncoding.DecodeString",
-		foldHex, "hex.DecodeString", foldURL, "url.QueryUnescape url.PathUnescape"),
-}
+var folds = sync.OnceValue(func() map[*Language]map[string]foldKind {
+	return map[*Language]map[string]foldKind{
+		python: foldsOf(
+			foldFirst, "ctypes.util.find_library find_library str list tuple os.fspath os.path.expanduser os.path.expandvars os.path.abspath os.path.realpath os.path.normpath shutil.which functools.partial partial staticmethod classmethod shlex.quote open io.open bytes.decode asyncio.coroutine functools.cache functools.wraps",
+			foldBytes, "bytes bytearray",
+			foldEnv, "os.getenv os.environb os.environ.get",
+			foldPath, "os.path.join posixpath.join pathlib.Path pathlib.PurePath pathlib.PosixPath Path PurePath ntpath.join",
+			foldChr, "chr", foldMapChr, "map", foldReversed, "reversed",
+			foldBase64, "base64.b64decode base64.standard_b64decode base64.urlsafe_b64decode base64.decodebytes binascii.a2b_base64 b64decode",
+			foldBase32, "base64.b32decode", foldHex, "bytes.fromhex bytearray.fromhex binascii.unhexlify binascii.a2b_hex base64.b16decode unhexlify",
+			foldURL, "urllib.parse.unquote urllib.parse.unquote_plus urllib.unquote unquote", foldCodec, "codecs.decode codecs.getdecoder",
+			foldModule, "__import__ importlib.import_module importlib.__import__", foldNames, "globals locals vars",
+			foldGetattr, "getattr inspect.getattr_static object.__getattribute__", foldAttrgetter, "operator.attrgetter operator.methodcaller attrgetter methodcaller"),
+		javascript: foldsOf(
+			foldFirst, "String promisify util.promisify Symbol.for fileURLToPath url.fileURLToPath URL pathToFileURL url.pathToFileURL path.normalize String.raw Array.from Promise.resolve Object.values readFileSync fs.readFileSync",
+			foldPath, "path.join path.resolve join resolve path.posix.join", foldChr, "String.fromCharCode String.fromCodePoint",
+			foldBase64, "atob window.atob", foldCodec, "Buffer.from", foldURL, "decodeURIComponent decodeURI unescape",
+			foldModule, "require import createRequire module.require process.mainModule.require", foldGetattr, "Reflect.get",
+			foldApply, "Reflect.apply Reflect.construct", foldPrototype, "Object.getPrototypeOf Reflect.getPrototypeOf"),
+		golang: foldsOf(
+			foldBytes, "string",
+			foldFirst, "strings.TrimSpace strings.ToLower filepath.Clean path.Clean filepath.FromSlash exec.LookPath filepath.Abs strings.Clone",
+			foldEnv, "os.Getenv os.LookupEnv", foldPath, "filepath.Join path.Join", foldJoin, "strings.Join", foldFormat, "fmt.Sprintf",
+			foldBase64, "base64.StdEncoding.DecodeString base64.URLEncoding.DecodeString base64.RawStdEncoding.DecodeString base64.RawURLEncoding.DecodeString",
+			foldHex, "hex.DecodeString", foldURL, "url.QueryUnescape url.PathUnescape"),
+	}
+})
 
 // canonical is the name under which the tables have something: of the names that
 // a module has, one.
 func canonical(l *Language, name string) string {
 	root, rest, dotted := cutDot(name)
-	if short, ok := otherNames[l][root]; ok {
+	if short, ok := otherNames()[l][root]; ok {
 		root = short
 	}
 	if l == python && root == "builtins" && dotted {
@@ -213,11 +218,13 @@ func canonical(l *Language, name string) string {
 	return root + "." + rest
 }
 
-var otherNames = map[*Language]map[string]string{
-	python:     {"__builtins__": "builtins", "__builtin__": "builtins", "np": "numpy", "pd": "pandas", "sp": "subprocess", "posix": "os", "nt": "os", "cPickle": "pickle", "_pickle": "pickle", "commands": "subprocess"},
-	golang:     {"unix": "syscall", "windows": "syscall"},
-	javascript: {"cp": "child_process", "childProcess": "child_process", "child_process_1": "child_process", "shell": "shelljs"},
-}
+var otherNames = sync.OnceValue(func() map[*Language]map[string]string {
+	return map[*Language]map[string]string{
+		python:     {"__builtins__": "builtins", "__builtin__": "builtins", "np": "numpy", "pd": "pandas", "sp": "subprocess", "posix": "os", "nt": "os", "cPickle": "pickle", "_pickle": "pickle", "commands": "subprocess"},
+		golang:     {"unix": "syscall", "windows": "syscall"},
+		javascript: {"cp": "child_process", "childProcess": "child_process", "child_process_1": "child_process", "shell": "shelljs"},
+	}
+})
 
 func moduleName(s string) string { return strings.TrimPrefix(s, "node:") }
 
@@ -288,7 +295,7 @@ func (in interpreter) attached(flag string) string {
 
 var shells = []string{"sh", "bash", "zsh", "ksh", "dash", "ash", "rbash", "fish"}
 
-var interpreters = func() map[string]interpreter {
+var interpreters = sync.OnceValue(func() map[string]interpreter {
 	m := map[string]interpreter{}
 	for _, s := range shells {
 		m[s] = interpreter{language: shell, flags: []string{"-c", "--command"}, short: "c", file: true}
@@ -312,10 +319,12 @@ var interpreters = func() map[string]interpreter {
 	m["cmd.exe"] = m["cmd"]
 	m["tclsh"] = interpreter{file: true}
 	return m
-}()
+})
 
 // carriers run the program that their arguments name.
-var carriers = setOf("env sudo doas su nohup time nice ionice timeout setsid stdbuf xargs busybox docker podman kubectl ssh nsenter chroot unshare flock script watch parallel find command builtin exec strace ltrace bwrap firejail runuser")
+var carriers = sync.OnceValue(func() map[string]bool {
+	return setOf("env sudo doas su nohup time nice ionice timeout setsid stdbuf xargs busybox docker podman kubectl ssh nsenter chroot unshare flock script watch parallel find command builtin exec strace ltrace bwrap firejail runuser")
+})
 
 // RulesText states the tables, a line each.
 func RulesText() string {
@@ -324,7 +333,7 @@ func RulesText() string {
 		for _, m := range []struct {
 			what string
 			list map[string]rule
-		}{{"call", l.rules}, {"method", l.methods}} {
+		}{{"call", l.rules()}, {"method", l.methods()}} {
 			names := make([]string, 0, len(m.list))
 			for n := range m.list {
 				names = append(names, n)
@@ -334,13 +343,16 @@ func RulesText() string {
 				fmt.Fprintf(&b, "dynamic %s %s %s %+v\n", l.Name, m.what, n, m.list[n])
 			}
 		}
-		names := make([]string, 0, len(folds[l]))
-		for n, how := range folds[l] {
+		names := make([]string, 0, len(folds()[l]))
+		for n, how := range folds()[l] {
 			names = append(names, fmt.Sprintf("%s=%d", n, how))
 		}
 		sort.Strings(names)
 		fmt.Fprintf(&b, "constant calls %s %s\n", l.Name, strings.Join(names, " "))
 	}
-	fmt.Fprintf(&b, "shells %q; interpreters %d; depth %d of programs, %d of expressions\n", shells, len(interpreters), maxNested, maxDepth)
+	fmt.Fprintf(&b, "shells %q; interpreters %d; depth %d of programs, %d of expressions\n", shells, len(interpreters()), maxNested, maxDepth)
 	return b.String()
 }
+
+// noRules are those of a language whose commands are programs.
+func noRules() map[string]rule { return nil }

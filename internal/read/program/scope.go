@@ -1,6 +1,9 @@
 package program
 
-import "slices"
+import (
+	"slices"
+	"sync"
+)
 
 // A binding gives a name a meaning in a part of a program.
 type binding struct {
@@ -15,11 +18,13 @@ type binding struct {
 
 // keywords are words that are not names, of all three languages but for those
 // that are names in another.
-var keywords = map[*Language]map[string]bool{
-	python:     setOf("False None True and as assert async await break class continue def del elif else except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield"),
-	javascript: setOf("async await break case catch class const continue debugger default delete do else enum export extends false finally for function if implements in instanceof interface let new null of return static super switch this throw true try typeof undefined var void while with yield"),
-	golang:     setOf("break case chan const continue default defer else fallthrough for func go goto if import interface map package range return select struct switch type var nil true false"),
-}
+var keywords = sync.OnceValue(func() map[*Language]map[string]bool {
+	return map[*Language]map[string]bool{
+		python:     setOf("False None True and as assert async await break class continue def del elif else except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield"),
+		javascript: setOf("async await break case catch class const continue debugger default delete do else enum export extends false finally for function if implements in instanceof interface let new null of return static super switch this throw true try typeof undefined var void while with yield"),
+		golang:     setOf("break case chan const continue default defer else fallthrough for func go goto if import interface map package range return select struct switch type var nil true false"),
+	}
+})
 
 func setOf(words string) map[string]bool {
 	m := map[string]bool{}
@@ -44,7 +49,7 @@ func (r *reader) isSign(i int, s string) bool {
 }
 
 func (r *reader) isName(i int) bool {
-	return i >= 0 && i < len(r.list) && r.list[i].kind == word && !keywords[r.l][r.list[i].text]
+	return i >= 0 && i < len(r.list) && r.list[i].kind == word && !keywords()[r.l][r.list[i].text]
 }
 
 func (r *reader) isText(i int) bool {
@@ -404,10 +409,10 @@ func (r *reader) isFunctionBody(o int) bool {
 		return false
 	}
 	before := r.list[o-1].match - 1
-	return before >= 0 && !(r.list[before].kind == word && setControl[r.list[before].text])
+	return before >= 0 && !(r.list[before].kind == word && setControl()[r.list[before].text])
 }
 
-var setControl = setOf("if for while switch catch with")
+var setControl = sync.OnceValue(func() map[string]bool { return setOf("if for while switch catch with") })
 
 func (r *reader) javascriptScopes() {
 	for i := range r.list {
@@ -480,7 +485,7 @@ func (r *reader) methodAt(i int) bool {
 	}
 	p := r.list[i-1]
 	if p.kind == word {
-		return setModifiers[p.text]
+		return setModifiers()[p.text]
 	}
 	return p.text == "{" || p.text == "}" || p.text == ";" || p.text == "," || p.text == "*" || r.list[i].first
 }
@@ -498,7 +503,9 @@ func (r *reader) behindTypes(i int) int {
 	return i
 }
 
-var setModifiers = setOf("async static get set public private protected readonly abstract override declare")
+var setModifiers = sync.OnceValue(func() map[string]bool {
+	return setOf("async static get set public private protected readonly abstract override declare")
+})
 
 // holdsMembers reports whether a brace is that of a class, an interface or an
 // object, and not of a block.
@@ -583,7 +590,7 @@ func (r *reader) patternsTo(open, end int) {
 			continue
 		}
 		p := r.list[i-1].text
-		if p == "(" || p == "," || p == "{" || p == "[" || p == "..." || setModifiers[p] {
+		if p == "(" || p == "," || p == "{" || p == "[" || p == "..." || setModifiers()[p] {
 			b := binding{from: open, to: end, expr: -1}
 			if r.isSign(i+1, "=") {
 				b.expr = i + 2
@@ -632,7 +639,7 @@ func (r *reader) declare(i int, b binding) {
 				i = r.matchOf(i)
 			}
 			i++
-			if i < len(r.list) && r.list[i].first && r.list[i].kind == word && keywords[r.l][r.list[i].text] {
+			if i < len(r.list) && r.list[i].first && r.list[i].kind == word && keywords()[r.l][r.list[i].text] {
 				return
 			}
 		}
@@ -725,7 +732,7 @@ func (r *reader) goScopes() {
 
 func (r *reader) goAssignment(i int) {
 	j := i - 1
-	for j > i-maxLine && j > 0 && !r.list[j].first && (r.isName(j-1) || r.isSign(j-1, ",")) && !keywords[golang][r.list[j-1].text] {
+	for j > i-maxLine && j > 0 && !r.list[j].first && (r.isName(j-1) || r.isSign(j-1, ",")) && !keywords()[golang][r.list[j-1].text] {
 		j--
 	}
 	if r.isSign(j-1, ".") || r.isSign(j-1, "]") {

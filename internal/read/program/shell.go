@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // A script is a shell program while it is read: first it is cut into commands,
@@ -167,7 +168,7 @@ func (s *script) list(stop byte) {
 			s.redirect(&c)
 		default:
 			w := s.word()
-			if len(c.words) == 0 && !w.quoted && reserved[w.literal()] {
+			if len(c.words) == 0 && !w.quoted && reserved()[w.literal()] {
 				s.reserved(w.literal())
 				continue
 			}
@@ -195,7 +196,9 @@ func (s *script) reserved(word string) {
 	}
 }
 
-var reserved = setOf("then do else elif if while until ! { } fi done esac case time function coproc")
+var reserved = sync.OnceValue(func() map[string]bool {
+	return setOf("then do else elif if while until ! { } fi done esac case time function coproc")
+})
 
 func (s *script) has(p string) bool { return bytes.HasPrefix(s.data[s.i:], []byte(p)) }
 
@@ -859,11 +862,11 @@ func behindCarriers(words []string, raw []shellWord) ([]string, []shellWord) {
 // judgeProgram is a program that may be an interpreter, or run one.
 func (s *script) judgeProgram(c *command, words []string) {
 	name := words[0][strings.LastIndexByte(words[0], '/')+1:]
-	if in, ok := interpreters[strings.TrimRight(name, "0123456789.")]; ok {
+	if in, ok := interpreters()[strings.TrimRight(name, "0123456789.")]; ok {
 		s.judgeInterpreter(c, in, words)
 		return
 	}
-	if !carriers[name] {
+	if !carriers()[name] {
 		return
 	}
 	if id, code, l := interpreterRuns(words); id != "" {
@@ -944,7 +947,7 @@ func (s *script) judgeXargs(c *command, words []string) {
 }
 
 func (s *script) judgeEach(c *command, words []string, mark string) {
-	if _, ok := interpreters[strings.TrimRight(words[0][strings.LastIndexByte(words[0], '/')+1:], "0123456789.")]; !ok {
+	if _, ok := interpreters()[strings.TrimRight(words[0][strings.LastIndexByte(words[0], '/')+1:], "0123456789.")]; !ok {
 		s.judgeProgram(c, words)
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -328,7 +329,7 @@ func (r *reader) env(name string, at int) {
 }
 
 // globals are the names of the table of all names, in JavaScript.
-var globals = setOf("window globalThis global self top parent frames root")
+var globals = sync.OnceValue(func() map[string]bool { return setOf("window globalThis global self top parent frames root") })
 
 func (r *reader) member(v value, name string) value {
 	q := v.s
@@ -356,21 +357,21 @@ func (r *reader) member(v value, name string) value {
 		}
 	case javascript:
 		switch {
-		case globals[q] || q == "document.defaultView" || strings.HasSuffix(q, ".contentWindow"):
+		case globals()[q] || q == "document.defaultView" || strings.HasSuffix(q, ".contentWindow"):
 			return value{kind: named, s: name, round: v.round}
 		case name == "default":
 			return v
 		case name == "globalThis" || name == "window" && q != "JSDOM":
 			return value{kind: named, s: "globalThis"}
 		case name == "call" || name == "apply" || name == "bind":
-			if _, ok := r.l.rules[q]; ok {
+			if _, ok := r.l.rules()[q]; ok {
 				return value{kind: method, s: name, base: &v}
 			}
 		case name == "constructor" && (q == "Function" || strings.HasPrefix(q, "Function.")):
 			return value{kind: named, s: "Function", round: true}
 		case name == "constructor":
 			return value{last: "constructor", made: v.made}
-		case name == "process" && globals[q]:
+		case name == "process" && globals()[q]:
 			return value{kind: named, s: "process"}
 		case name == "require":
 			return value{kind: named, s: "require", round: v.round}
@@ -380,7 +381,7 @@ func (r *reader) member(v value, name string) value {
 		return value{last: name}
 	}
 	full := canonical(r.l, q+"."+name)
-	if s, ok := constants[r.l][full]; ok {
+	if s, ok := constants()[r.l][full]; ok {
 		return constant(s)
 	}
 	switch full {
@@ -412,11 +413,11 @@ func (r *reader) index(v value, open int) value {
 		if v.s == "this" && (key.s == "eval" || key.s == "Function") {
 			return value{kind: named, s: key.s, round: true}
 		}
-		if r.l == javascript && globals[v.s] && key.kind == integer {
+		if r.l == javascript && globals()[v.s] && key.kind == integer {
 			return value{kind: named, s: "globalThis"} // frames[0]
 		}
 		if !key.isConstant() || key.kind != str {
-			if watched[v.s] || r.l == javascript && globals[v.s] {
+			if watched()[v.s] || r.l == javascript && globals()[v.s] {
 				return value{last: dynamicName}
 			}
 			return unknown
@@ -444,7 +445,7 @@ func (r *reader) index(v value, open int) value {
 
 // watched are modules of which a member that is looked up by an unknown name is a
 // finding.
-var watched = setOf("builtins os subprocess child_process vm")
+var watched = sync.OnceValue(func() map[string]bool { return setOf("builtins os subprocess child_process vm") })
 
 // A slice is [from:to:step] in Python, [from:to] in Go.
 type slice struct {
@@ -539,7 +540,7 @@ func (r *reader) entry(v, key value, at int) value {
 		return unknown
 	}
 	if key.kind != str || !key.isConstant() {
-		if v.s == "builtins" || v.s == "of" && watched[v.base.s] {
+		if v.s == "builtins" || v.s == "of" && watched()[v.base.s] {
 			return value{last: dynamicName}
 		}
 		return unknown
@@ -575,7 +576,7 @@ func (r *reader) callMethod(v value, open int) value {
 		case "__getattribute__", "__getattr__":
 			return r.entry(value{kind: space, s: "of", base: &b}, arg(0), open)
 		}
-		if rule, ok := r.l.rules[b.s]; ok {
+		if rule, ok := r.l.rules()[b.s]; ok {
 			rule.arg++
 			r.judge(rule, b, open, open-1)
 		}
@@ -667,7 +668,7 @@ func textOr(v value, s string) string {
 
 // fold is a call of a function whose value is known when its arguments are.
 func (r *reader) fold(v value, open, begin int) (value, bool) {
-	how, ok := folds[r.l][v.s]
+	how, ok := folds()[r.l][v.s]
 	if !ok {
 		return unknown, false
 	}
@@ -755,7 +756,7 @@ func (r *reader) fold(v value, open, begin int) (value, bool) {
 			return unknown, true
 		}
 		b := arg(0)
-		if r.l == javascript && globals[b.s] || r.l == python && b.s == "builtins" || arg(1).kind == str && arg(1).isConstant() {
+		if r.l == javascript && globals()[b.s] || r.l == python && b.s == "builtins" || arg(1).kind == str && arg(1).isConstant() {
 			if arg(1).kind != str || !arg(1).isConstant() {
 				return value{last: dynamicName}, true
 			}
@@ -763,7 +764,7 @@ func (r *reader) fold(v value, open, begin int) (value, bool) {
 			w.round = true
 			return w, true
 		}
-		if watched[b.s] {
+		if watched()[b.s] {
 			return value{last: dynamicName}, true
 		}
 		return unknown, true
@@ -774,7 +775,7 @@ func (r *reader) fold(v value, open, begin int) (value, bool) {
 		return unknown, true
 	case foldApply: // Reflect.apply(f, this, args)
 		if arg(0).kind == named {
-			if rule, ok := r.l.rules[arg(0).s]; ok && rule.how != always {
+			if rule, ok := r.l.rules()[arg(0).s]; ok && rule.how != always {
 				r.note(begin, rule.id)
 			}
 		}
