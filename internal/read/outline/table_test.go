@@ -318,7 +318,7 @@ func TestATypeWithoutARowSurfaces(t *testing.T) {
 	}
 	for _, typ := range trajectory.Types() {
 		before := table()[typ]
-		delete(table, typ)
+		delete(table(), typ)
 		lines := string(Of(v).Format())
 		table()[typ] = before
 		for e := range v.Events() {
