@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
-	"net/url"
 	"strings"
 	"unicode/utf8"
 )
@@ -145,5 +144,3 @@ func halves(d *dice, s string) (string, string) {
 	at = min(at, len(r))
 	return string(r[:at]), string(r[at:])
 }
-
-func queryEscape(s string) string { return url.QueryEscape(s) }
