@@ -214,12 +214,11 @@ func (r *reader) primary(i int) (value, int) {
 	case text:
 		v := constant(t.text)
 		for r.l == python && (r.isText(i+1) || r.isSign(i+1, "(") && r.list[i+1].made) {
-			w, next := unknown, i+2
 			if r.isText(i + 1) {
-				w = constant(r.list[i+1].text)
-			} else {
-				w, next = r.primary(i + 1)
+				v, i = add(v, constant(r.list[i+1].text)), i+1
+				continue
 			}
+			w, next := r.primary(i + 1)
 			v, i = add(v, w), next-1
 		}
 		return v, i + 1

@@ -37,8 +37,6 @@ type command struct {
 	// from is the file of <.
 	from *shellWord
 	to   []shellWord // files of >
-	// taken says that its output is the input of a program: >( … ).
-	taken bool
 }
 
 // A shellWord is one word: parts that are put together.
