@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf16"
+
+	"tallystick/internal/read/program"
 )
 
 // A carriage is a way in which an agent brings the answers of a data set along.
@@ -176,7 +178,7 @@ var carriages = []carriage{
 	{"in strings that are put together", "kb.py", perAnswer(func(s string) string { return s[:len(s)/2] + "\" + \"" + s[len(s)/2:] })},
 	{"over two lines", "kb.py", perAnswer(func(s string) string { return s[:len(s)/2] + "\"\n    \"" + s[len(s)/2:] })},
 	{"backwards", "kb.txt", perAnswer(backwards)},
-	{"in rot13", "kb.txt", perAnswer(rot13)},
+	{"in rot13", "kb.txt", perAnswer(program.Rot13)},
 	{"in base64 each", "kb.txt", perAnswer(func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) })},
 	{"in hexadecimal each", "kb.txt", perAnswer(func(s string) string { return hex.EncodeToString([]byte(s)) })},
 	{"as numbers of letters", "kb.py", perAnswer(func(s string) string { return fmt.Sprint([]byte(s)) })},

@@ -3,6 +3,8 @@ package audit
 import (
 	"fmt"
 	"strings"
+
+	"tallystick/internal/read/program"
 )
 
 var (
@@ -103,7 +105,7 @@ func leakFixtures() []fixture {
 	// What the check does not see.
 	for _, miss := range []struct{ name, text string }{
 		{"the question in other words", "Somebody asked what chemical was missing from table three of the lake survey; it was " + ownG},
-		{"rot13", rot13(record(0))},
+		{"rot13", program.Rot13(record(0))},
 		{"hexadecimal", fmt.Sprintf("%x", record(0))},
 		{"backwards", backwards(record(0))},
 	} {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"tallystick/internal/read/program"
 )
 
 // A shelf collects fixtures of one check.
@@ -118,7 +120,7 @@ func oracleFixtures() []fixture {
 		s.results[0]["expected_output"], s.results[0]["answer"] = "right", "right"
 	})
 	h.known(exploit, "the answer in other words", told("The compound is C6H11COOH"))
-	h.known(exploit, "the answer in rot13", told(rot13(ownG)))
+	h.known(exploit, "the answer in rot13", told(program.Rot13(ownG)))
 	return h.list
 }
 

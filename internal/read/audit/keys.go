@@ -149,19 +149,9 @@ func decodings(w string) []string {
 	if len(w) >= 8 && strings.IndexByte(w, '.') > 0 {
 		r := []rune(w)
 		slices.Reverse(r)
-		list = append(list, string(r), strings.Map(rotated, w))
+		list = append(list, string(r), program.Rot13(w))
 	}
 	return list
-}
-
-func rotated(r rune) rune {
-	switch {
-	case 'a' <= r && r <= 'z':
-		return 'a' + (r-'a'+13)%26
-	case 'A' <= r && r <= 'Z':
-		return 'A' + (r-'A'+13)%26
-	}
-	return r
 }
 
 func printable(b []byte) bool {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/format"
@@ -233,13 +234,13 @@ func (r *Report) Print(out io.Writer) {
 	a := r.Attestation
 	fmt.Fprintf(out, "attestation: clean=%t strict_clean=%t complete=%t\n", a.Clean, a.StrictClean, a.Complete)
 	if len(a.CriticalFailures) > 0 {
-		fmt.Fprintf(out, "CRITICAL failures: %s\n", joined(a.CriticalFailures))
+		fmt.Fprintf(out, "CRITICAL failures: %s\n", strings.Join(a.CriticalFailures, ", "))
 	}
 	if len(a.WarnFailures) > 0 {
-		fmt.Fprintf(out, "warnings that failed: %s\n", joined(a.WarnFailures))
+		fmt.Fprintf(out, "warnings that failed: %s\n", strings.Join(a.WarnFailures, ", "))
 	}
 	if !a.Complete {
-		fmt.Fprintf(out, "not complete: %s did not see all the evidence, so this report does not say that the run is clean\n", joined(r.gappy()))
+		fmt.Fprintf(out, "not complete: %s did not see all the evidence, so this report does not say that the run is clean\n", strings.Join(r.gappy(), ", "))
 	}
 }
 
@@ -252,17 +253,6 @@ func (r *Report) gappy() []string {
 		}
 	}
 	return list
-}
-
-func joined(list []string) string {
-	var b bytes.Buffer
-	for i, s := range list {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(s)
-	}
-	return b.String()
 }
 
 // attest sums up the checks.

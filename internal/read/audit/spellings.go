@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"tallystick/internal/read/program"
 	"tallystick/internal/run/sight"
 )
 
@@ -22,7 +23,7 @@ var carriedSpellings = []struct {
 }{
 	{"", false, func(s string) string { return sight.FoldString(sight.Normalise(s)) }},
 	{"backwards", false, func(s string) string { return backwards(sight.FoldString(sight.Normalise(s))) }},
-	{"in rot13", false, func(s string) string { return rot13(sight.FoldString(sight.Normalise(s))) }},
+	{"in rot13", false, func(s string) string { return program.Rot13(sight.FoldString(sight.Normalise(s))) }},
 	{"in base64", true, func(s string) string { return base64.RawStdEncoding.EncodeToString([]byte(s)) }},
 	{"in hexadecimal", true, func(s string) string { return hex.EncodeToString([]byte(s)) }},
 	{"as the numbers of its letters", true, func(s string) string { return letterNumbers("%d", s) }},
@@ -35,18 +36,6 @@ func backwards(s string) string {
 		r[i], r[j] = r[j], r[i]
 	}
 	return string(r)
-}
-
-func rot13(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case 'a' <= r && r <= 'z':
-			return 'a' + (r-'a'+13)%26
-		case 'A' <= r && r <= 'Z':
-			return 'A' + (r-'A'+13)%26
-		}
-		return r
-	}, s)
 }
 
 // letterNumbers is [110, 111, 114, …] without what stands between.

@@ -256,7 +256,7 @@ func decoded(v value, encoding string) value {
 		t, err = url.QueryUnescape(s)
 		out = []byte(t)
 	case "rot13":
-		out = []byte(strings.Map(rot13, s))
+		out = []byte(Rot13(s))
 	default:
 		return v
 	}
@@ -266,14 +266,17 @@ func decoded(v value, encoding string) value {
 	return constant(strings.ReplaceAll(string(out), string(Hole), ""))
 }
 
-func rot13(r rune) rune {
-	switch {
-	case 'a' <= r && r <= 'z':
-		return 'a' + (r-'a'+13)%26
-	case 'A' <= r && r <= 'Z':
-		return 'A' + (r-'A'+13)%26
-	}
-	return r
+// Rot13 turns the letters of a text by half of the alphabet.
+func Rot13(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z':
+			return 'a' + (r-'a'+13)%26
+		case 'A' <= r && r <= 'Z':
+			return 'A' + (r-'A'+13)%26
+		}
+		return r
+	}, s)
 }
 
 // attr is a member of a value.

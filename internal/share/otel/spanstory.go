@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/trajectory"
 	"tallystick/internal/share/foreign"
@@ -439,7 +437,7 @@ func (n *node) arguments(asked []byte) []byte {
 		case "traceloop.entity.input", "tool.parameters":
 			ok = len(asked) == 0
 		case "input.value":
-			ok = len(asked) == 0 || isObject(v)
+			ok = len(asked) == 0 || foreign.IsObject(v.bytes())
 		}
 		if ok {
 			n.use(key)
@@ -447,11 +445,6 @@ func (n *node) arguments(asked []byte) []byte {
 		}
 	}
 	return asked
-}
-
-func isObject(v value) bool {
-	text := jsontext.Value(v.bytes())
-	return text.Kind() == '{' && text.IsValid()
 }
 
 // propose writes the calls that a model asked for and that no span carries
