@@ -41,6 +41,16 @@ func (f *filter) lets(text []byte) bool {
 			return true
 		}
 	}
+	if _, ok := unhex(&layer{text: text}); ok {
+		return true
+	}
+	if plainer, ok := untag(&layer{text: text}); ok {
+		for _, c := range f.cores {
+			if c.mayBeIn(plainer.text) {
+				return true
+			}
+		}
+	}
 	found := false
 	f.encoded.Find(text, func(int, int) { found = true })
 	if !found {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"html"
 	"slices"
 	"strconv"
@@ -22,8 +23,8 @@ const (
 )
 
 // Unwrap calls visit with text as it is, and with each text that it hides: HTML
-// entities, percent-encoding and backslash escapes resolved, and every run of
-// base64, over several lines too, decoded. Encodings inside each other are
+// entities, percent-encoding and backslash escapes resolved, tags left out, and
+// every run of hexadecimal digits or base64, over several lines too, decoded. Encodings inside each other are
 // resolved three deep. A text is valid until visit returns.
 func Unwrap(text []byte, visit func(text []byte)) {
 	unwrap(layer{text: text}, MaxUnwrap, func(l layer) { visit(l.text) })
@@ -85,6 +86,12 @@ func unwrap(l layer, depth int, visit func(layer)) {
 	if len(long.text) > 0 {
 		unwrap(long, depth-1, visit)
 	}
+	if plainer, ok := untag(&l); ok {
+		unwrap(plainer, depth-1, visit)
+	}
+	if plainer, ok := unhex(&l); ok {
+		unwrap(plainer, depth-1, visit)
+	}
 }
 
 // unescape resolves entities, percent-encoding and backslash escapes; false if the
@@ -97,6 +104,81 @@ func unescape(l layer) (layer, bool) {
 		}
 	}
 	return l, changed
+}
+
+// Bounds of a tag and of a run of hexadecimal digits.
+const (
+	maxTag = 256
+	minHex = 8 // bytes that it stands for
+)
+
+// untag leaves out tags that stand inside of a word, as "Par<b>is</b>": elsewhere
+// they part words, and the text itself is looked through with them.
+func untag(l *layer) (out layer, changed bool) {
+	text := l.text
+	done := 0
+	for i := bytes.IndexByte(text, '<'); i >= 0; i = indexFrom(text, '<', i+1) {
+		end := tagEnd(text, i)
+		if i < done || end == 0 {
+			continue
+		}
+		if !changed {
+			out, changed = l.room(), true
+		}
+		out.keep(l, done, i)
+		done = end
+	}
+	if changed {
+		out.keep(l, done, len(text))
+	}
+	return out, changed
+}
+
+// tagEnd is where a tag or comment ends that begins at a place, 0 if none does.
+func tagEnd(text []byte, i int) int {
+	if i+2 >= len(text) || text[i+1] != '/' && text[i+1] != '!' && !IsWordByte(lowerASCII[text[i+1]]) {
+		return 0
+	}
+	if n := bytes.IndexByte(text[i:min(len(text), i+maxTag)], '>'); n > 0 {
+		return i + n + 1
+	}
+	return 0
+}
+
+// unhex decodes runs of hexadecimal digits that stand for text.
+func unhex(l *layer) (out layer, changed bool) {
+	text := l.text
+	for i := 0; i+2*minHex <= len(text); {
+		// A run has a digit at the end of each stretch as long as the shortest.
+		last := i + 2*minHex - 1
+		if hexDigit(text[last]) < 0 {
+			i = last + 1
+			continue
+		}
+		from := last
+		for from > i && hexDigit(text[from-1]) >= 0 {
+			from--
+		}
+		to := last + 1
+		for to < len(text) && hexDigit(text[to]) >= 0 {
+			to++
+		}
+		i = to
+		if to-from < 2*minHex {
+			continue
+		}
+		raw := make([]byte, (to-from)/2)
+		if n, _ := hex.Decode(raw, text[from:from+2*len(raw)]); n != len(raw) || !isText(raw) {
+			continue
+		}
+		for k, c := range raw {
+			out.traced = l.traced
+			out.put(l, from+2*k, string([]byte{c}))
+		}
+		out.put(l, to-1, "\n")
+		changed = true
+	}
+	return out, changed
 }
 
 // maxEntity is longer than the name of any entity.
