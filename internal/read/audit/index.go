@@ -20,8 +20,7 @@ var knownSources = []struct {
 	{"huggingface.co/datasets/gaia-benchmark", true},
 	{"hf.co/datasets/gaia-benchmark", true},
 	{"datasets-server.huggingface.co/rows?dataset=gaia-benchmark", true},
-	{"metadata.jsonl", false},
-	{"2023/validation", false},
+	{"2023/validation/metadata.jsonl", false},
 }
 
 // An index has the texts of all tasks, to find those of other tasks in what one
@@ -222,7 +221,7 @@ func (x *index) look(text []byte, task int, s *sighting) {
 			if int(ref.task) == task {
 				s.own |= 1 << ref.piece
 				s.addSpan(at, len(x.matcher.Pattern(id)))
-			} else {
+			} else if len(p.pieces) == 1 { // what two questions share does not say which of them it is
 				s.other(ref)
 			}
 		}

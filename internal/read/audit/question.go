@@ -2,6 +2,8 @@ package audit
 
 import (
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"tallystick/internal/run/sight"
 )
@@ -23,7 +25,7 @@ const (
 
 func newQuestion(raw string) question {
 	q := question{folded: sight.FoldString(raw)}
-	words := strings.Fields(q.folded)
+	words := questionWords(q.folded)
 	if len(words) < minWords || len(q.folded) < minQuestion {
 		return q
 	}
@@ -35,7 +37,7 @@ func newQuestion(raw string) question {
 				n = n / 2
 			}
 		}
-		piece := strings.Join(words[:n], " ")
+		piece := strings.TrimSpace(strings.Join(words[:n], ""))
 		if len(piece) >= minQuestion {
 			q.pieces = append(q.pieces, piece)
 		}
@@ -46,3 +48,21 @@ func newQuestion(raw string) question {
 
 // enough is how many different pieces make a text hold the question.
 func (q *question) enough() int { return (len(q.pieces) + 1) / 2 }
+
+// questionWords cuts a folded text into words, each with the space behind it. Where a
+// script has no spaces between words, each character is one: of it a piece has as
+// many characters as it has words of another.
+func questionWords(folded string) []string {
+	var list []string
+	from := 0
+	for i, r := range folded {
+		end := i + utf8.RuneLen(r)
+		if r == ' ' || unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar) {
+			list, from = append(list, folded[from:end]), end
+		}
+	}
+	if from < len(folded) {
+		list = append(list, folded[from:])
+	}
+	return list
+}
