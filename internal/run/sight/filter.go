@@ -41,23 +41,17 @@ func (f *filter) lets(text []byte) bool {
 			return true
 		}
 	}
-	if _, ok := unhex(&layer{text: text}); ok {
+	if plainer, ok := untag(&layer{text: text}); ok && f.lets(plainer.text) {
 		return true
-	}
-	if plainer, ok := untag(&layer{text: text}); ok {
-		for _, c := range f.cores {
-			if c.mayBeIn(plainer.text) {
-				return true
-			}
-		}
 	}
 	found := false
 	f.encoded.Find(text, func(int, int) { found = true })
 	if !found {
-		eachBase64(text, func(lines []span) {
-			_, ok := decodeBase64(&layer{text: text}, lines)
+		l, out := layer{text: text}, layer{}
+		eachRun(text, func(lines []span) {
+			_, ok := decodeBase64(&l, lines)
 			found = found || ok
-		})
+		}, func(run span) { found = found || out.unhex(&l, run) })
 	}
 	return found
 }
