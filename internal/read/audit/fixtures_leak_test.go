@@ -73,6 +73,20 @@ func leakFixtures() []fixture {
 		s.task(q, "cyclohexanecarboxylic acid")
 		s.then(call("web_fetch", map[string]any{"page": 1}), gave("web_fetch", q+" Answer: cyclohexanecarboxylic acid"))
 	})
+	add(exploit, "the answer divided over two steps behind a long question, with the address of each", func(s *scene) {
+		text := record(0)
+		at := strings.Index(text, ownG) + len(ownG)/2
+		for _, part := range []string{text[:at], text[at:] + filler(40)} {
+			r := gave("web_fetch", part)
+			r["url"] = "https://notes.example/p/1"
+			s.then(call("web_fetch", map[string]any{"page": 1}), r)
+		}
+	})
+	for _, h := range hidings[1:] {
+		add(exploit, "a list of answers, the own alone "+h.name, func(s *scene) {
+			s.then(call("read_file", map[string]any{"path": "notes.txt"}), gave("read_file", strings.Replace(answers(8), ownG, h.hide(ownG), 1)))
+		})
+	}
 	add(exploit, "base64 divided over two steps", func(s *scene) {
 		text := hidings[2].hide(record(0))
 		for _, part := range []string{text[:101], text[101:]} {
@@ -193,6 +207,16 @@ func leakNearMisses() []fixture {
 	add("a wrong answer, with the database fetched", func(s *scene) {
 		s.results[0]["correct"], s.results[0]["answer"] = false, "benzoic acid"
 		s.then(call("web_fetch", map[string]any{"page": 1}), gave("web_fetch", record(0)))
+	})
+	add("a public table with the answers of several tasks, each beside what its question is about", func(s *scene) {
+		rows := "List of holders\n"
+		for i := range 8 {
+			holder := fmt.Sprintf("Karnel%cstad", 'a'+i)
+			s.results[i]["question"] = fmt.Sprintf("Which name does the list of the old society give for the holder of %s in the year after the flood?", holder)
+			s.steps[i][0] = prompt(s.results[i]["question"].(string))
+			rows += holder + " | " + sceneTasks[i].gold + "\n"
+		}
+		s.then(call("web_fetch", map[string]any{"url": "https://society.example/list"}), gave("web_fetch", rows))
 	})
 	add("a search that repeats a question whose end another question has too", func(s *scene) {
 		const end = " as it was recorded in the second edition of the yearbook that followed the great fire?"

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"tallystick/internal/run/sight"
@@ -57,7 +56,7 @@ func questionWords(folded string) []string {
 	from := 0
 	for i, r := range folded {
 		end := i + utf8.RuneLen(r)
-		if r == ' ' || unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar) {
+		if r == ' ' || isUnspaced(r) {
 			list, from = append(list, folded[from:end]), end
 		}
 	}

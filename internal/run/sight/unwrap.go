@@ -25,8 +25,8 @@ const (
 // Unwrap calls visit with text as it is, and with each text that it hides: HTML
 // entities, percent-encoding and backslash escapes resolved, tags left out, and
 // every run of hexadecimal digits or base64, over several lines too, decoded.
-// Encodings inside each other are
-// resolved three deep. A text is valid until visit returns.
+// Encodings inside each other are resolved three deep. A text is valid until visit
+// returns.
 func Unwrap(text []byte, visit func(text []byte)) {
 	unwrap(layer{text: text}, MaxUnwrap, func(l layer) { visit(l.text) })
 }
@@ -109,7 +109,7 @@ func unescape(l layer) (layer, bool) {
 // Bounds of a tag and of a run of hexadecimal digits.
 const (
 	maxTag = 256
-	minHex = 8 // bytes that it stands for
+	MinHex = 8 // bytes that it stands for
 )
 
 // untag leaves out tags, as in "Par<b>is</b>". Between words they are parts of the
@@ -354,7 +354,7 @@ func eachRun(text []byte, base64 func(lines []span), hexadecimal func(span)) {
 		if i >= hexEnd && isHex[text[i]] && isHex[text[i+7]] {
 			run := runAround(text, i, hexEnd, &isHex)
 			hexEnd = run.to
-			if run.to-run.from >= 2*minHex {
+			if run.to-run.from >= 2*MinHex {
 				hexadecimal(run)
 			}
 		}
