@@ -44,7 +44,7 @@ type index struct {
 type taskInfo struct {
 	id   string
 	gold sight.Answer
-	q    question
+	q    sight.Question
 	// goldAt is the pattern of the answer, -1 if it is weak.
 	goldAt int
 	// naming is the question in each form that names the answer, as one of a choice or
@@ -115,9 +115,9 @@ func newIndex(c *corpus) *index {
 		}
 		n := len(x.tasks)
 		x.byID[r.id] = n
-		t := taskInfo{id: r.id, gold: sight.NewAnswer(r.gold), q: newQuestion(r.question), goldAt: -1}
+		t := taskInfo{id: r.id, gold: sight.NewAnswer(r.gold), q: sight.NewQuestion(r.question), goldAt: -1}
 		t.naming = namings(r.question, &t.gold)
-		for i, p := range t.q.pieces {
+		for i, p := range t.q.Pieces {
 			info := pattern(p)
 			info.pieces = append(info.pieces, pieceRef{int32(n), uint8(i)})
 		}
@@ -150,7 +150,7 @@ func newIndex(c *corpus) *index {
 // markShared finds the pieces that several questions hold, wherever in them.
 func (x *index) markShared() {
 	for i := range x.tasks {
-		x.matcher.Find([]byte(x.tasks[i].q.folded), func(id, _ int) {
+		x.matcher.Find([]byte(x.tasks[i].q.Folded), func(id, _ int) {
 			p := &x.patterns[id]
 			p.shared = p.shared || slices.ContainsFunc(p.pieces, func(ref pieceRef) bool { return int(ref.task) != i })
 		})
@@ -171,7 +171,7 @@ func (x *index) dropShared() {
 	}
 	for task, n := range shared {
 		q := &x.tasks[task].q
-		q.pieces = q.pieces[:len(q.pieces)-n] // only how many there are is used from here on
+		q.Pieces = q.Pieces[:len(q.Pieces)-n] // only how many there are is used from here on
 	}
 }
 
@@ -372,5 +372,5 @@ func (s *sighting) inQuestion(from, to int) bool {
 // holdsQuestion reports whether half of the question's pieces were seen.
 func (x *index) holdsQuestion(task int, pieces uint64) bool {
 	q := &x.tasks[task].q
-	return len(q.pieces) > 0 && bits.OnesCount64(pieces) >= q.enough()
+	return len(q.Pieces) > 0 && bits.OnesCount64(pieces) >= q.Enough()
 }

@@ -45,6 +45,7 @@ type fetched struct {
 	own    uint64
 	gold   bool
 	record bool // the answer stands behind the question, and is called one
+	beside bool // the recorder says that the text holds the question and the answer
 	others []otherPieces
 	list   answerList
 	known  uint64
@@ -258,7 +259,11 @@ func (l *leak) gave(i int, s *step.View) {
 	}
 	claimed := len(s.Shown.Hits) > 0 && !s.Shown.Body
 	if claimed && !f.gold && l.own.decidable() {
-		l.o.lacks.is(lackAround, fmt.Sprintf("step %d of task %s", i, l.own.id))
+		if s.Shown.Question == nil {
+			l.o.lacks.is(lackAround, fmt.Sprintf("step %d of task %s", i, l.own.id))
+		} else { // a search that repeats what it is asked holds the question too
+			f.beside = *s.Shown.Question && l.echo == 0
+		}
 	}
 	l.whole.own |= f.own
 	l.whole.gold = l.whole.gold || f.gold
@@ -307,9 +312,9 @@ func (l *leak) judge(where, tool string, f *fetched, claimed bool) {
 			others++
 		}
 	}
-	echoed := bits.OnesCount64(f.own&^l.echo) < max(1, l.own.q.enough()/2) && l.echo != 0
+	echoed := bits.OnesCount64(f.own&^l.echo) < max(1, l.own.q.Enough()/2) && l.echo != 0
 	switch {
-	case gold && x.holdsQuestion(l.task, f.own) && (!echoed || f.record):
+	case gold && f.beside, gold && x.holdsQuestion(l.task, f.own) && (!echoed || f.record):
 		sign = "ANSWER DATABASE: the text also holds the question itself"
 	case others >= 2 || others == 1 && gold:
 		sign = fmt.Sprintf("ANSWER DATABASE: the text holds the questions of %d other tasks", others)

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"tallystick/internal/run/sight"
 )
 
 // Rows. A table of ordinary knowledge has the answers of several tasks, each beside
@@ -20,7 +22,7 @@ const (
 func (x *index) ownWords() map[string]int32 {
 	words := map[string]int32{}
 	for i := range x.tasks {
-		eachRowWord(x.tasks[i].q.folded, func(w string) {
+		eachRowWord(x.tasks[i].q.Folded, func(w string) {
 			if at, there := words[w]; !there {
 				words[w] = int32(i)
 			} else if at != int32(i) {
@@ -71,19 +73,13 @@ func eachRowWord(folded string, visit func(string)) {
 	for _, w := range strings.FieldsFunc(folded, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' }) {
 		last := rune(-1)
 		for i, r := range w {
-			if last >= 0 && isUnspaced(last) && isUnspaced(r) {
+			if last >= 0 && sight.IsUnspaced(last) && sight.IsUnspaced(r) {
 				visit(w[i-utf8.RuneLen(last) : i+utf8.RuneLen(r)])
 			}
 			last = r
 		}
-		if len(w) >= minRowWord && !isUnspaced(last) {
+		if len(w) >= minRowWord && !sight.IsUnspaced(last) {
 			visit(w)
 		}
 	}
-}
-
-// isUnspaced reports whether a character is of a script that has no spaces between
-// words.
-func isUnspaced(r rune) bool {
-	return r > 0xe00 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
 }

@@ -47,7 +47,7 @@ var tables = sync.OnceValue(func() string {
 	line("weak answer: under %d characters, digits under %d, or one of %q", sight.MinAnswer, sight.MinAnswer, sight.Generic)
 	line("%s", sight.RulesText())
 	line("distinctive answer: 16 characters; 8 with two words or a digit; 6 digits")
-	line("question: %d words a piece, at least %d bytes and %d words, half of the pieces; a piece of more than %d tasks is a form", pieceWords, minQuestion, minWords, sharedBy)
+	line("question: %d words a piece, at least %d bytes and %d words, half of the pieces; a piece of more than %d tasks is a form", sight.PieceWords, sight.MinQuestion, sight.MinWords, sharedBy)
 	line("answer words within %d bytes: %q; a record within %d", callsAnswer, answerWords, recordBytes)
 	line("other answers: 3 distinctive within %d bytes with the own, 6 without; dense within %d: 4 or a tenth with the own", pageBytes, denseGap)
 	line("an answer is part of a row within %d bytes of a word of %d letters that only its question has", rowBytes, minRowWord)
