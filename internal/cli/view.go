@@ -3,9 +3,11 @@ package cli
 import (
 	"context"
 	"fmt"
+	"html"
 	"io"
 	"net/netip"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 
@@ -14,6 +16,7 @@ import (
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/store"
 	"tallystick/internal/serve/viewer"
 )
 
@@ -147,10 +150,12 @@ func runView(ctx context.Context, env *Env, o viewOptions) error {
 	}
 	defer v.Close()
 	token := viewer.NewToken()
+	removeDoorstep := func() error { return nil }
+	defer func() { removeDoorstep() }()
 	return viewer.Serve(ctx, v, viewer.Door{Token: token}, at.String(), func(url string) error {
 		url += "/?token=" + token
 		if !o.noOpen && env.Getenv("TALLY_NO_BROWSER") != "1" && isTerminal(env.Stdout) {
-			openBrowser(url)
+			removeDoorstep = openBrowser(url)
 		}
 		return env.Answer(map[string]string{"url": url}, func(w io.Writer) { fmt.Fprintln(w, url) })
 	})
@@ -169,17 +174,31 @@ func openViewer(env *Env, files []string) (*viewer.Viewer, error) {
 	return v, err
 }
 
-// openBrowser asks the system to open an address. Without a browser the printed
-// address is enough.
-func openBrowser(url string) {
+// openBrowser asks the system to open an address, and returns how to forget it. The
+// address has the token, and every user of the machine sees the arguments of programs: so
+// the browser is given a file that only this user can read, which leads there. Without
+// a browser the printed address is enough.
+func openBrowser(url string) (forget func() error) {
+	forget = func() error { return nil }
+	dir, remove, err := store.TempDir("tally-view-")
+	if err != nil {
+		return forget
+	}
+	page := filepath.Join(dir, "open.html")
+	text := fmt.Sprintf("<!doctype html><meta charset=utf-8><meta name=referrer content=no-referrer><meta http-equiv=refresh content=\"0;url=%[1]s\"><title>Tallystick</title><a href=\"%[1]s\">Open the pages</a>\n", html.EscapeString(url))
+	if err := store.WriteFile(store.OS{}, page, []byte(text), 0o600); err != nil {
+		remove()
+		return forget
+	}
 	words := map[string][]string{"darwin": {"open"}, "windows": {"rundll32", "url.dll,FileProtocolHandler"}}[runtime.GOOS]
 	if words == nil {
 		words = []string{"xdg-open"}
 	}
-	cmd := exec.Command(words[0], append(words[1:], url)...)
+	cmd := exec.Command(words[0], append(words[1:], page)...)
 	if cmd.Start() == nil {
 		go cmd.Wait()
 	}
+	return remove
 }
 
 // publicOptions say who else may look.
