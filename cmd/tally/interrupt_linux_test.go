@@ -37,26 +37,32 @@ func (w *killedWorkspace) addSlow(cases int) {
 	}
 }
 
-// waitForChild waits until a process has started another, or has ended.
-func waitForChild(t *testing.T, pid int) bool {
+// waitForChild waits until a process has started another, and gives that; 0 if it ended.
+func waitForChild(t *testing.T, pid int) (child int) {
 	t.Helper()
 	for range 6000 {
 		lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 		if err != nil || len(lists) == 0 {
-			return false
+			return 0
 		}
 		for _, list := range lists {
-			if data, _ := os.ReadFile(list); len(bytes.TrimSpace(data)) > 0 {
-				return true
+			data, _ := os.ReadFile(list)
+			if n, _ := fmt.Sscan(string(data), &child); n == 1 {
+				return child
 			}
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	return false
+	return 0
 }
 
+// patience is far more than a command takes to end, and less than the process of its own
+// may take, after which the command would go on by itself.
+const patience = 20 * time.Second
+
 // TestASignalEndsWhatComputes stops each command that grades while an expression is
-// evaluated. It says that it was interrupted, with grading left undone, and what it did
+// evaluated, in a process that is made to stand still: a command that waits for its answer
+// does not end. It says that it was interrupted, with grading left undone, and what it did
 // before can be gone on with.
 func TestASignalEndsWhatComputes(t *testing.T) {
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d/children", os.Getpid(), os.Getpid())); err != nil {
@@ -74,10 +80,16 @@ func TestASignalEndsWhatComputes(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		began := waitForChild(t, cmd.Process.Pid)
+		child := waitForChild(t, cmd.Process.Pid)
+		began := child > 0 && syscall.Kill(child, syscall.SIGSTOP) == nil
 		cmd.Process.Signal(signal)
 		signalled := time.Now()
+		hangs := time.AfterFunc(patience, func() {
+			t.Errorf("%s waits for an answer after a signal", args[0])
+			cmd.Process.Kill()
+		})
 		err := cmd.Wait()
+		hangs.Stop()
 		t.Logf("%s: ended %v after %v", args[0], time.Since(signalled).Round(time.Millisecond), signal)
 		if !began || err == nil || !strings.Contains(out.String(), `"name":"Interrupted"`) {
 			t.Errorf("%s: began to evaluate: %v, %v\n%.1000s", strings.Join(args, " "), began, err, &out)
