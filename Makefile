@@ -21,7 +21,10 @@ docs:
 	go test ./internal/run/trajectory -run 'SchemaFile|EventsPage' -update
 	go test ./internal/run/bench -run BenchPage -update
 	go test ./internal/run/vantage -run VantagePage -update
+	go test ./internal/read/step -run StepPage -update
 	go test ./internal/read/audit -run AuditPage -update
+	go test ./internal/testing/cheats -run TestRates -update
+	go test ./internal/read/outline -run GoldenPage -update
 	go test ./internal/share/importer -run ImportPage -update
 	go test ./internal/share/export -run ExportPage -update
 	go test ./internal/run/sandbox -run ClassPages -update

@@ -49,6 +49,10 @@ var (
 		// A submission is derived again, its audit report among the rest.
 		"internal/read/submittable":       "says whether an attempt may be submitted; pure",
 		"internal/read/audit":             "makes the audit report of a submission again; pure",
+		"internal/read/program":           "reads the programs that decide a score, for the audit; pure",
+		"internal/read/step":              "the schema of a step in trajectories.jsonl; pure",
+		"internal/run/sight":              "finds an answer in a text, in any spelling; pure",
+		"internal/record/jsonvalue":       "reads JSON values one after the other; pure",
 		"internal/record/openpgp":         "reads one key and one detached signature of a person; pure",
 		"internal/share/browser":          "how a value of an entry becomes text on a page, and the page's scripts; pure",
 		"internal/share/browser/report":   "renders a report again to compare it byte for byte; pure",

@@ -293,19 +293,25 @@ func cmdStranger(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	whole := readAll(ts, dir)
 	for name, change := range map[string]func(map[string][]byte){
-		"a better rate":       replaceIn("metadata.json", `"passed": 5`, `"passed": 4`),
-		"another answer":      replaceIn("results.jsonl", `"model_answer":"`, `"model_answer":"x`),
-		"another step":        replaceIn("trajectories.jsonl", `"type":"llm_call"`, `"type":"prompt"`),
-		"an attempt less":     replaceIn("manifest.json", `"of": 2`, `"of": 1`),
-		"a record is gone":    func(files map[string][]byte) { delete(files, "receipts/record-0001.proof") },
-		"the rest is gone":    func(files map[string][]byte) { delete(files, "receipts/rest-0001.proof") },
-		"a cleaner report":    replaceIn("audit-report.json", `"status": "fail"`, `"status": "pass"`),
-		"a warning is less":   replaceIn("audit-report.json", `"severity": "critical"`, `"severity": "warn"`),
-		"other questions":     replaceIn("audit-report.json", `"questions": 5`, `"questions": 4`),
-		"strictly clean":      replaceIn("audit-report.json", `"strict_clean": false`, `"strict_clean": true`),
-		"another program":     replaceIn("audit-report.json", `"sources_sha256": "`, `"sources_sha256": "0`),
-		"a failure less":      replaceIn("audit-report.json", "\"split-integrity\"\n    ]", "\"dynamic-eval\"\n    ]"),
-		"other words":         replaceIn("audit-report.json", "it is the smoke set", "it is a mistake"),
+		"a better rate":     replaceIn("metadata.json", `"passed": 5`, `"passed": 4`),
+		"another answer":    replaceIn("results.jsonl", `"model_answer":"`, `"model_answer":"x`),
+		"another step":      replaceIn("trajectories.jsonl", `"type":"llm_call"`, `"type":"prompt"`),
+		"an attempt less":   replaceIn("manifest.json", `"of": 2`, `"of": 1`),
+		"a record is gone":  func(files map[string][]byte) { delete(files, "receipts/record-0001.proof") },
+		"the rest is gone":  func(files map[string][]byte) { delete(files, "receipts/rest-0001.proof") },
+		"a cleaner report":  replaceIn("audit-report.json", `"status": "fail"`, `"status": "pass"`),
+		"a warning is less": replaceIn("audit-report.json", `"severity": "critical"`, `"severity": "warn"`),
+		"other questions":   replaceIn("audit-report.json", `"questions": 5`, `"questions": 4`),
+		"strictly clean":    replaceIn("audit-report.json", `"strict_clean": false`, `"strict_clean": true`),
+		"another program":   replaceIn("audit-report.json", `"sources_sha256": "`, `"sources_sha256": "0`),
+		"a failure less":    replaceIn("audit-report.json", "\"split-integrity\"\n    ]", "\"dynamic-eval\"\n    ]"),
+		"other words":       replaceIn("audit-report.json", "it is the smoke set", "it is a mistake"),
+		"nothing was found": replaceIn("trajectories.jsonl", `"scanned":true`, `"scanned":false`),
+		"another turn":      replaceIn("trajectories.jsonl", `"turn":1`, `"turn":2`),
+		"an execution less": func(files map[string][]byte) { lastLine(files, "trajectories.jsonl", "") },
+		"an execution more": func(files map[string][]byte) {
+			lastLine(files, "trajectories.jsonl", `{"task_id":"t","steps":[]}`+"\n")
+		},
 		"another split":       replaceIn("registration.json", `"split":"smoke"`, `"split":"validation"`),
 		"evidence is changed": func(files map[string][]byte) { changeEvidence(files) },
 	} {
@@ -319,6 +325,29 @@ func cmdStranger(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("stranger: %s: exit %d: %s", name, code, out)
 		}
 	}
+}
+
+// second DIR has the verifier in Python verify a package, whose export is stdout.
+func cmdSecond(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: second DIR")
+	}
+	var submitted struct {
+		Key string `json:"ledger_key"`
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &submitted))
+	if code, out := secondVerifier(ts, submitted.Key, ts.MkAbs(args[0])); code != 0 || !strings.HasPrefix(out, "verified: ") {
+		ts.Fatalf("second: exit %d: %s", code, out)
+	}
+}
+
+// lastLine puts another line behind, or takes the last one away.
+func lastLine(files map[string][]byte, name, more string) {
+	data := files[name]
+	if more == "" {
+		data = data[:1+bytes.LastIndexByte(data[:len(data)-1], '\n')]
+	}
+	files[name] = append(slices.Clip(data), more...)
 }
 
 // secondVerifier has the verifier in Python verify a package.

@@ -37,6 +37,16 @@ func readBundle(path string) ([]byte, error) {
 	return dossier.ReadInput(path, bundle.MaxBytes)
 }
 
+// parseBundle reads a bundle and checks its form, and no signature: it may be a forgery.
+func parseBundle(path string) (*bundle.Parsed, error) {
+	data, err := readBundle(path)
+	if err != nil {
+		return nil, err
+	}
+	p, err := bundle.Parse(data)
+	return p, inFile(path, err)
+}
+
 // inFile puts the file's name in front of what is wrong with it.
 func inFile(path string, err error) error {
 	if err == nil {

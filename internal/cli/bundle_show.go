@@ -99,13 +99,9 @@ func describeBundle(p *bundle.Parsed) bundleAnswer {
 // showBundle prints what a bundle says about itself. The form is checked and no
 // signature: it may be a forgery.
 func showBundle(env *Env, path string) error {
-	data, err := readBundle(path)
+	p, err := parseBundle(path)
 	if err != nil {
 		return err
-	}
-	p, err := bundle.Parse(data)
-	if err != nil {
-		return inFile(path, err)
 	}
 	a := describeBundle(p)
 	return env.Answer(a, func(out io.Writer) {

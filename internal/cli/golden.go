@@ -31,10 +31,15 @@ func newGolden(env *Env) *cobra.Command {
 		Example: "tally golden check support",
 		Long: `A golden file says what an agent did in a case, as text for people to review:
 golden/CLASS/TARGET/CASE.golden. "update" writes them. "check" drives every case again and
-names what differs: calls that are missing, new, in another order, with other arguments or
-other results, and answers. A changed prompt is shown word by word and fails nothing if the
+names what differs, step by step: a step that the run dropped (missing), added (new), moved
+(reordered) or replaced, one that is denied now, and other arguments, results, verdicts,
+memory, descriptions of tools, errors and answers. What is compared and what is noise is in
+docs/formats/trajectory.md. A changed prompt is shown word by word and fails nothing if the
 agent did the same. With --level exact "update" writes every event, and "check" reports the
 first that differs, by turn and step.
+"update" writes only cases that ran to their own end and have a score. It leaves the file of
+any other case as it is, names the case, and exits 1 (GoldenRefused): find out why with
+"tally run CLASS --case CASE" and "tally why", mend it, then update again.
 Model and tools are answered from recordings, and nothing is recorded. A held-out case
 has no golden trace unless --show-held-out is given: the file would tell what it asks.`,
 	}
@@ -43,7 +48,7 @@ has no golden trace unless --show-held-out is given: the file would tell what it
 		run        func(context.Context, *Env, goldenOptions) error
 	}{
 		{"check CLASS", "Compare every case with its golden trace; exit 4 on the first difference", runGoldenCheck},
-		{"update CLASS", "Write the golden trace of every case, for review", runGoldenUpdate},
+		{"update CLASS", "Write the golden trace of every case that ran to its end, for review", runGoldenUpdate},
 	} {
 		var o goldenOptions
 		c := &cobra.Command{Use: sub.use, Short: sub.short, Example: "tally golden " + strings.Replace(sub.use, "CLASS", "support --target default", 1), Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
@@ -137,14 +142,26 @@ func runGoldenUpdate(ctx context.Context, env *Env, o goldenOptions) error {
 	if err != nil {
 		return err
 	}
-	return env.Answer(u, func(out io.Writer) {
+	err = env.Answer(u, func(out io.Writer) {
 		for _, id := range u.Written {
 			file, _ := filepath.Rel(c.Dir, c.GoldenFile(o.spec.Class, u.Target, id))
 			fmt.Fprintf(out, "wrote %s\n", plain.Line(file))
 		}
+		for _, p := range u.Refused {
+			fmt.Fprintf(out, "%s: not written: %s\n", plain.Line(p.Case), plain.Line(p.Detail))
+		}
 		if u.HeldOut > 0 {
 			fmt.Fprintf(out, "%d held out: not written\n", u.HeldOut)
 		}
-		fmt.Fprintf(out, "%d written, %d unchanged\nNext: review them and commit; \"tally golden check %s\" compares from now on\n", len(u.Written), u.Same, plain.Line(o.words()))
+		fmt.Fprintf(out, "%d written, %d unchanged\n", len(u.Written), u.Same)
+		if len(u.Refused) == 0 {
+			fmt.Fprintf(out, "Next: review them and commit; \"tally golden check %s\" compares from now on\n", plain.Line(o.words()))
+		}
 	})
+	if err != nil || len(u.Refused) == 0 {
+		return err
+	}
+	first := u.Refused[0]
+	return refusal.Newf(refusal.GoldenRefused, "class %s: %d cases did not run to their own end with a score, so their golden traces are not written; the first: %s: %s", o.spec.Class, len(u.Refused), plain.Line(first.Case), plain.Line(first.Detail)).
+		WithHint(`"tally run %s --case %s", then "tally why", tells what went wrong; mend it, then run "tally golden update %s" again`, o.words(), plain.Line(first.Case), o.words())
 }

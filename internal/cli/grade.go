@@ -34,8 +34,9 @@ func newGrade(env *Env) *cobra.Command {
 		Short:       "Grade one trajectory, ours or another system's, with a grading.yaml",
 		Example:     "tally grade latest:refund-7 --with grading.yaml",
 		Long: `Grade a trajectory with the extractors and graders of a grading.yaml and show what each
-check compared with what. TRAJECTORY is a file of ours, a file of OpenTelemetry GenAI
-spans (OTLP in JSON or protobuf), an ATIF file, or ATTEMPT:CASE for one of the evidence.
+check compared with what. TRAJECTORY is a file of ours, a file or folder of OpenTelemetry
+GenAI or OpenInference spans (OTLP in JSON or protobuf, a Phoenix export), an ATIF file, or
+ATTEMPT:CASE for one of the evidence.
 Nothing is recorded and nothing is signed: the result is SCRATCH and never counts.
 
 A rubric, a judge and files of the working folder are not at hand here, so a grading

@@ -543,5 +543,5 @@ func looksLikeFile(text string) bool { return slices.Contains(fileEndings, filep
 
 // noSuchFile refuses what looks like a file and is not there.
 func noSuchFile(text string) error {
-	return refusal.Newf(refusal.NotFound, "%s: there is no such file", text).WithHint("check the path; it is relative to the folder in which the command runs")
+	return refusal.Newf(refusal.Unreadable, "%s: there is no such file", text).WithHint("check the path; it is relative to the folder in which the command runs")
 }

@@ -39,8 +39,9 @@ func newReplay(env *Env) *cobra.Command {
 		Example:     "tally replay latest:refund-7 --until 2",
 		Long: `Verify a trajectory and walk through it. TRAJECTORY is a file, or ATTEMPT:CASE for one
 of the evidence, whose head the ledger vouches for. A file may also be of another system:
-OpenTelemetry GenAI spans (OTLP in JSON or protobuf) or ATIF. It is converted, what has
-no place in a trajectory is listed, and nothing vouches for it.
+OpenTelemetry GenAI or OpenInference spans (OTLP in JSON or protobuf, a Phoenix export) or
+ATIF, or a folder of them. It is converted, the traces of a conversation into one
+trajectory; what has no place in it is listed, and nothing vouches for it.
 
 TRAJECTORY may be a bundle (RVF) too. It is verified first: each of --hmac-key-file, --signer
 and --ledger-key that is given must hold. Then its specification, plan, tool calls, diff and

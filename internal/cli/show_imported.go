@@ -32,20 +32,23 @@ func showImportedText(out io.Writer, a *importer.ShownImport) {
 			attempt += fmt.Sprintf(" of run %d", r.Run+1)
 		}
 		fmt.Fprintf(out, "\n%s%s  %s  %s\n", plain.Line(r.ID), attempt, r.State, plain.Line(scoresText(r.Scores)))
-		for _, part := range []struct {
-			name string
-			text results.Text
-		}{{"input", r.Input}, {"expected", r.Expected}, {"answer", r.Answer}} {
-			if part.text.SHA256 != "" {
-				fmt.Fprintf(out, "  %-8s  %s\n", part.name, plain.Line(part.text.Head)+cutMark(part.text))
-			}
-		}
+		shownText(out, "  input     ", r.Input)
+		shownText(out, "  expected  ", r.Expected)
+		shownText(out, "  answer    ", r.Answer)
 		if r.Error != "" {
 			fmt.Fprintf(out, "  error     %s\n", plain.Line(r.Error))
 		}
 	}
 	if a.LeftOut > 0 {
 		fmt.Fprintf(out, "\n%d more rows; --row ID shows one\n", a.LeftOut)
+	}
+}
+
+// shownText prints a text that a file has behind its name, and nothing for one that it
+// does not have.
+func shownText(out io.Writer, name string, t results.Text) {
+	if t.SHA256 != "" {
+		fmt.Fprintf(out, "%s%s\n", name, plain.Line(t.Head)+cutMark(t))
 	}
 }
 

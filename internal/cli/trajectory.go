@@ -12,7 +12,7 @@ import (
 )
 
 // pickUsage is the help of --pick, wherever a trajectory is named.
-const pickUsage = "the trace or trajectory `ID`, for a file of another system that has several"
+const pickUsage = "the `ID` of a conversation, trace or trajectory, for a file of another system that has several"
 
 // loadTrajectory reads a trajectory of the evidence, whose head the ledger
 // holds, or a file, which nothing vouches for.

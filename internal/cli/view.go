@@ -3,12 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
-	"html"
 	"io"
 	"net/netip"
-	"os/exec"
-	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,7 +12,6 @@ import (
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
-	"tallystick/internal/record/store"
 	"tallystick/internal/serve/viewer"
 )
 
@@ -155,7 +150,7 @@ func runView(ctx context.Context, env *Env, o viewOptions) error {
 	return viewer.Serve(ctx, v, viewer.Door{Token: token}, at.String(), func(url string) error {
 		url += "/?token=" + token
 		if !o.noOpen && env.Getenv("TALLY_NO_BROWSER") != "1" && isTerminal(env.Stdout) {
-			removeDoorstep = openBrowser(url)
+			removeDoorstep = viewer.OpenBrowser(url)
 		}
 		return env.Answer(map[string]string{"url": url}, func(w io.Writer) { fmt.Fprintln(w, url) })
 	})
@@ -172,33 +167,6 @@ func openViewer(env *Env, files []string) (*viewer.Viewer, error) {
 		v.Prepare()
 	}
 	return v, err
-}
-
-// openBrowser asks the system to open an address, and returns how to forget it. The
-// address has the token, and every user of the machine sees the arguments of programs: so
-// the browser is given a file that only this user can read, which leads there. Without
-// a browser the printed address is enough.
-func openBrowser(url string) (forget func() error) {
-	forget = func() error { return nil }
-	dir, remove, err := store.TempDir("tally-view-")
-	if err != nil {
-		return forget
-	}
-	page := filepath.Join(dir, "open.html")
-	text := fmt.Sprintf("<!doctype html><meta charset=utf-8><meta name=referrer content=no-referrer><meta http-equiv=refresh content=\"0;url=%[1]s\"><title>Tallystick</title><a href=\"%[1]s\">Open the pages</a>\n", html.EscapeString(url))
-	if err := store.WriteFile(store.OS{}, page, []byte(text), 0o600); err != nil {
-		remove()
-		return forget
-	}
-	words := map[string][]string{"darwin": {"open"}, "windows": {"rundll32", "url.dll,FileProtocolHandler"}}[runtime.GOOS]
-	if words == nil {
-		words = []string{"xdg-open"}
-	}
-	cmd := exec.Command(words[0], append(words[1:], page)...)
-	if cmd.Start() == nil {
-		go cmd.Wait()
-	}
-	return remove
 }
 
 // publicOptions say who else may look.

@@ -79,8 +79,10 @@ func runWhy(_ context.Context, env *Env, o whyOptions) error {
 	if o.attempt != "" && o.class != "" {
 		return refusal.Newf(refusal.Usage, "an attempt is named, and --class chooses one").WithHint("give one or the other")
 	}
-	if _, err := openNames(env); err != nil && looksLikeFile(o.caseID) {
-		return noSuchFile(o.caseID)
+	if looksLikeFile(o.caseID) {
+		if _, err := openNames(env); err != nil { // without a workspace it is not a case
+			return noSuchFile(o.caseID)
+		}
 	}
 	p, err := read(env, dossier.Ask{Again: true, ShowHeldOut: o.showHeldOut})
 	if err != nil {

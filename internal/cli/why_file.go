@@ -37,13 +37,9 @@ type bundleWhyCall struct {
 
 // whyBundle tells why the task of a bundle ended as it did, as far as the bundle says.
 func whyBundle(env *Env, path string) error {
-	data, err := readBundle(path)
+	p, err := parseBundle(path)
 	if err != nil {
 		return err
-	}
-	p, err := bundle.Parse(data)
-	if err != nil {
-		return inFile(path, err)
 	}
 	a := bundleWhyOf(path, p)
 	return env.Answer(a, func(out io.Writer) { bundleWhyText(out, a) })
@@ -138,14 +134,9 @@ func whyImportedText(out io.Writer, a *importer.ShownImport) {
 		for _, name := range slices.Sorted(maps.Keys(r.Scores)) {
 			fmt.Fprintf(out, "check    %s\n", plain.Line(name+" "+scoreWhy(r.Scores[name])))
 		}
-		for _, part := range []struct {
-			name string
-			text results.Text
-		}{{"asked", r.Input}, {"got", r.Answer}, {"want", r.Expected}} {
-			if part.text.SHA256 != "" {
-				fmt.Fprintf(out, "  %-6s %s\n", part.name, plain.Line(part.text.Head)+cutMark(part.text))
-			}
-		}
+		shownText(out, "  asked  ", r.Input)
+		shownText(out, "  got    ", r.Answer)
+		shownText(out, "  want   ", r.Expected)
 		if r.Answer.SHA256 == "" && r.Error == "" {
 			fmt.Fprintln(out, "  got    nothing: the file has no answer of this row")
 		}

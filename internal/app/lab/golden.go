@@ -137,19 +137,25 @@ type GoldenUpdate struct {
 	Written []string `json:"written"`
 	Same    int      `json:"same"`
 	HeldOut int      `json:"held_out,omitempty"` // cases that were left out
+	// Refused are cases whose files were left as they were.
+	Refused []GoldenProblem `json:"refused,omitempty"`
 }
 
+// notWhole is the problem of a case that did not run to its own end, or has no score.
+const notWhole = "not_written"
+
 // UpdateGolden drives every case and writes its golden file, for review: what the agent
-// did, or at the level exact every event.
+// did, or at the level exact every event. A case that did not run to its own end with a
+// score is not written: its file would call a failure of the run the right behaviour.
 func (s *Setup) UpdateGolden(ctx context.Context, level outline.Level) (*GoldenUpdate, error) {
 	u := &GoldenUpdate{Class: s.Spec.Class, Target: s.Target.Name, Written: []string{}}
 	err := s.Rehearse(ctx, func(g *harness.Graded) error {
-		if g.Suspended {
-			return refusal.Newf(refusal.ApprovalPending, "case %s waits for an approval, so it has no whole trace", g.Case.ID).
-				WithHint("answer it in the case's scenario")
-		}
 		if s.leavesOut(g) {
 			u.HeldOut++
+			return nil
+		}
+		if why := g.Incomplete(); why != "" {
+			u.Refused = append(u.Refused, GoldenProblem{Case: g.Case.ID, Change: notWhole, Detail: why})
 			return nil
 		}
 		text, err := goldenText(g.Verified, level)

@@ -23,7 +23,13 @@ type Input struct {
 	Sources    []SourceFile
 	HasSources bool
 	// SourceGaps are what decides a score and is not among the sources, and why.
+	// AgentGaps are files of the agent that decide none by themselves, as data.
 	SourceGaps []string
+	AgentGaps  []string
+	// AgentNotes are what the agent has besides its files, as installed packages.
+	AgentNotes []string
+	// Published are the files of the data set: paths by their SHA-256, in hex.
+	Published map[string]string
 
 	// Bodies opens the whole text of a step by its SHA-256, in hex. An error that
 	// is fs.ErrNotExist means that it is not there. Nil if there are no bodies.
@@ -62,6 +68,7 @@ func (s Source) Given() bool { return s.Open != nil }
 type SourceFile struct {
 	Path   string // with slashes, as it is shown
 	SHA256 string // that receipts state, or "" if nothing vouches for it
+	Agent  bool   // it is the agent's, which carries no answers with it
 	Open   func() (io.ReadCloser, error)
 }
 
@@ -75,6 +82,9 @@ type Vouched struct {
 	// VotingAttempts are the executions from which each answer was chosen: the
 	// largest number of any task.
 	VotingAttempts int
+	// Recorded are the executions that left a record, by task: as many trajectories
+	// as there must be.
+	Recorded map[string]int
 	// Abandoned are executions that were started and left no record.
 	Abandoned int
 	// Redraws are judge verdicts that were drawn again.
@@ -91,6 +101,9 @@ type Vouched struct {
 	// did was not observed, so that a trajectory without work says nothing. What a file claims of
 	// itself does not count: an exploit would claim it.
 	AnswersOnly map[string]bool
+	// Unshown are the tasks of which not every word of a model and not every result
+	// of a tool shows from where the harness stood, by id, and why.
+	Unshown map[string]string
 	// Digests of the inputs, in hex, where receipts vouch for their bytes or for
 	// what they were derived from.
 	Results, Trajectories, Metadata bool

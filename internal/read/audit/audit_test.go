@@ -75,3 +75,19 @@ func TestAWarningLeavesAReportCleanAndNotStrictlySo(t *testing.T) {
 		}
 	}
 }
+
+// TestStrictWantsAllEvidence: a run of which evidence is missing is no success for
+// who asks strictly.
+func TestStrictWantsAllEvidence(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		in := newScene().input(t)
+		in.Strict = strict
+		if r := run(t, in); !r.Met() {
+			t.Errorf("strict %t: %+v", strict, r.Attestation)
+		}
+		in.Trajectories = Source{}
+		if r := run(t, in); r.Met() == strict || !r.Attestation.Clean {
+			t.Errorf("strict %t, without trajectories: met %t, %+v", strict, r.Met(), r.Attestation)
+		}
+	}
+}

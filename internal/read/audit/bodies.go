@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,70 +10,57 @@ import (
 	"io/fs"
 	"slices"
 
+	"tallystick/internal/read/step"
 	"tallystick/internal/record/refusal"
 )
 
 // maxBody bounds a body, which is read whole: an answer may be anywhere in it.
+// All bodies of one trajectory together have the same bound; what is beyond it is
+// not read, and a gap.
 const maxBody = 256 << 20
 
-// body reads the whole text of a step if there is one, adds what it holds, and
-// holds the recorder's claims against it.
-func (l *leak) body(i int, s *step, f *fetched) (bool, error) {
-	data, err := l.w.a.body(s)
-	if data == nil || err != nil {
-		return false, err
+// resolve puts the whole texts into the steps of a trajectory, where they have
+// only a part or a digest and there is a body.
+func (w *worker) resolve(t *step.Trajectory) error {
+	if w.a.in.Bodies == nil {
+		return nil
 	}
-	b := l.w.see(data, l.task)
-	f.own |= b.own
-	f.gold = f.gold || b.gold
-	f.record = f.record || b.record
-	f.known |= b.known
-	f.answers = max(f.answers, b.answers)
-	f.tooMany = f.tooMany || b.tooMany
-	for _, o := range b.others {
-		f.addOther(o)
-	}
-	for _, at := range s.hits {
-		if !l.isAt(data, at) {
-			l.lies = append(l.lies, fmt.Sprintf("task %s: step %d: gold_hits names byte %d of the body %s, which does not hold the answer", l.own.id, i, at, s.sha256))
+	left := int64(maxBody)
+	for i := range t.Steps {
+		for _, x := range []*step.Text{&t.Steps[i].Shown, &t.Steps[i].Said} {
+			if x.Whole() || x.SHA256 == "" || x.Salted {
+				continue
+			}
+			data, err := w.a.body(x.SHA256, left)
+			if err != nil {
+				return err
+			}
+			if data != nil {
+				left -= int64(len(data))
+				x.Text, x.Body = data, true
+			}
 		}
 	}
-	if s.scanned && len(s.hits) == 0 && b.gold && !l.own.gold.weak {
-		l.lies = append(l.lies, fmt.Sprintf("task %s: step %d: gold_hits says that the body %s does not hold the answer, and it does", l.own.id, i, s.sha256))
-	}
-	return true, nil
+	return nil
 }
 
-// isAt reports whether the answer begins at a byte of a body, in whatever
-// encoding.
-func (l *leak) isAt(data []byte, at int64) bool {
-	if at >= int64(len(data)) {
-		return false
+// heldAgainst holds the recorder's claims about a text against its body.
+func (l *leak) heldAgainst(i int, s *step.Text, gold bool) {
+	for _, at := range s.Hits {
+		if !l.own.gold.IsAt(s.Text, at) {
+			l.lies = append(l.lies, fmt.Sprintf("task %s: step %d: gold_hits names byte %d of the body %s, which does not hold the answer", l.own.id, i, at, s.SHA256))
+		}
 	}
-	g := l.own.gold.folded
-	// Each character of an answer takes at most 12 bytes in the encodings that
-	// are resolved (&#x1d5ba;), twice over for base64.
-	window := data[at:min(int64(len(data)), at+int64(24*len(g)+64))]
-	found := false
-	Unwrap(window, func(text []byte) {
-		folded := Fold(nil, text)
-		if n := bytes.Index(folded, []byte(g)); n >= 0 && n <= 8 {
-			found = true
-		}
-		for _, e := range l.own.gold.exact {
-			found = found || bytes.HasPrefix(text, []byte(e))
-		}
-	})
-	return found
+	if s.Scanned && len(s.Hits) == 0 && gold && l.own.decidable() {
+		l.lies = append(l.lies, fmt.Sprintf("task %s: step %d: gold_hits says that the body %s does not hold the answer, and it does", l.own.id, i, s.SHA256))
+	}
 }
 
-// body reads the whole text of a step; nil if it is not at hand. Bytes that do not
-// have the digest are not what was recorded, whatever they are.
-func (a *auditor) body(s *step) ([]byte, error) {
-	if a.in.Bodies == nil || s.sha256 == "" || s.salted {
-		return nil, nil
-	}
-	name := hexOf(s.sha256)
+// body reads a whole text by its digest; nil if it is not at hand, or larger than
+// what may still be read. Bytes that do not have the digest are not what was
+// recorded, whatever they are.
+func (a *auditor) body(sum string, most int64) ([]byte, error) {
+	name := hexOf(sum)
 	if raw, err := hex.DecodeString(name); err != nil || len(raw) != sha256.Size {
 		return nil, nil
 	}
@@ -86,12 +72,15 @@ func (a *auditor) body(s *step) ([]byte, error) {
 		return nil, refusal.Newf(refusal.Unreadable, "body %s: %w", name, err)
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxBody+1))
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
 		return nil, refusal.Newf(refusal.Unreadable, "body %s: %w", name, err)
 	}
-	if len(data) > maxBody {
+	if int64(len(data)) > maxBody {
 		return nil, refusal.Newf(refusal.TooLarge, "body %s: more than %d bytes", name, maxBody)
+	}
+	if int64(len(data)) > most {
+		return nil, nil
 	}
 	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != name {
 		return nil, refusal.Newf(refusal.DigestMismatch, "body %s: its SHA-256 is %x", name, sum).WithHint("this is not the text that was recorded; get the body from the recorder of the trajectory")
@@ -110,25 +99,25 @@ func hexOf(sum string) string {
 }
 
 // demand lists the bodies that would settle what is only claimed.
-func (l *leak) demand(i int, s *step, f *fetched, whole bool) {
-	if whole || s.sha256 == "" || s.salted {
+func (l *leak) demand(i int, s *step.Text, f *fetched) {
+	if s.Whole() || s.SHA256 == "" || s.Salted {
 		return
 	}
 	reason := ""
-	for _, at := range s.hits {
-		if !l.isAt(s.text, at) {
+	for _, at := range s.Hits {
+		if !l.own.gold.IsAt(s.Text, at) {
 			reason = fmt.Sprintf("gold_hits names byte %d, which is not recorded", at)
 			break
 		}
 	}
-	if reason == "" && s.cut && !s.scanned && !f.gold && l.w.a.index.holdsQuestion(l.task, f.own&^l.echo) {
-		reason = "the recorded beginning holds the question, and nobody looked for the answer in the rest"
+	if reason == "" && !s.Seen() && !f.gold && l.w.a.index.holdsQuestion(l.task, f.own&^l.echo) {
+		reason = "the recorded beginning holds the question, and the recorder did not look for the answer in the rest"
 	}
-	if reason == "" && s.cut && !s.scanned && f.known != 0 {
-		reason = "the recorded beginning names a known answer database, and nobody looked for the answer in the rest"
+	if reason == "" && !s.Seen() && f.known != 0 {
+		reason = "the recorded beginning names a known answer database, and the recorder did not look for the answer in the rest"
 	}
 	if reason != "" {
-		l.o.demands = append(l.o.demands, BodyDemand{TaskID: l.own.id, Step: i, SHA256: hexOf(s.sha256), Reason: reason})
+		l.o.demands = append(l.o.demands, BodyDemand{TaskID: l.own.id, Step: i, SHA256: hexOf(s.SHA256), Reason: reason})
 	}
 }
 

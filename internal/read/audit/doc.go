@@ -1,6 +1,6 @@
 // Package audit looks for signs of cheating in the results of a benchmark run:
 // the ten checks AUD-1 to AUD-10 of the GAIA submission audit, on any system's
-// files.
+// files, and two of ours, AUD-11 and AUD-12, for answers that an agent brings along.
 //
 // [Run] reads results, trajectories, metadata and sources as streams and returns
 // a [Report]. It has no workspace, no ledger, no network and no clock: the same

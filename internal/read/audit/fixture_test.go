@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/url"
 	"strings"
 	"testing"
@@ -41,7 +42,10 @@ type scene struct {
 	metadata map[string]any
 	sources  map[string]string
 	bodies   map[string][]byte
+	tools    []string // tools_used of the first task
 	vouched  *Vouched
+	// published are files of the data set, by their SHA-256.
+	published map[string]string
 }
 
 var sceneTasks = []struct{ question, gold string }{
@@ -56,9 +60,9 @@ var sceneTasks = []struct{ question, gold string }{
 }
 
 func newScene() *scene {
-	s := &scene{metadata: map[string]any{"gaia_split": "validation", "voting_attempts": 1, "submitted_at": "2026-07-03T00:00:00Z"}, sources: map[string]string{"run.py": "print('hello')\n"}, bodies: map[string][]byte{}}
+	s := &scene{metadata: map[string]any{"gaia_split": "validation", "voting_attempts": 1, "judge_cache_integrity_events": 0, "submitted_at": "2026-07-03T00:00:00Z"}, sources: map[string]string{"run.py": "print('hello')\n"}, bodies: map[string][]byte{}}
 	for i, t := range sceneTasks {
-		s.results = append(s.results, map[string]any{"task_id": fmt.Sprintf("fx-%d", i), "model": "m", "question": t.question, "correct": true, "answer": t.gold, "expected_output": t.gold, "turns": 3, "outputTokens": 40})
+		s.results = append(s.results, map[string]any{"task_id": fmt.Sprintf("fx-%d", i), "model": "m", "question": t.question, "correct": true, "answer": t.gold, "expected_output": t.gold, "turns": 3})
 		s.steps = append(s.steps, []map[string]any{
 			prompt("You are a careful assistant. Use the tools, and reply with the answer alone.\n\n" + t.question),
 			model("I will look this up."),
@@ -128,16 +132,19 @@ func (s *scene) input(t testing.TB) Input {
 	var lines []map[string]any
 	for i, steps := range s.steps {
 		if steps != nil {
-			lines = append(lines, map[string]any{"task_id": s.results[i]["task_id"], "model": "m", "steps": steps})
+			lines = append(lines, lineOf(s.results[i], steps))
+			if i == 0 && s.tools != nil {
+				lines[0]["tools_used"] = s.tools
+			}
 		}
 	}
-	in := Input{Results: bytesFile("results.jsonl", jsonLines(t, s.results)), Trajectories: bytesFile("trajectories.jsonl", jsonLines(t, lines)), HasSources: true, Vouched: s.vouched}
+	in := Input{Results: bytesFile("results.jsonl", jsonLines(t, s.results)), Trajectories: bytesFile("trajectories.jsonl", jsonLines(t, lines)), HasSources: true, Vouched: s.vouched, Published: s.published}
 	if s.metadata != nil {
 		doc, _ := json.Marshal(s.metadata)
 		in.Metadata = bytesFile("metadata.json", doc)
 	}
 	for name, text := range s.sources {
-		in.Sources = append(in.Sources, SourceFile{Path: name, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }})
+		in.Sources = append(in.Sources, SourceFile{Path: name, Agent: true, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }})
 	}
 	if len(s.bodies) > 0 {
 		in.Bodies = func(sum string) (io.ReadCloser, error) {
@@ -149,6 +156,41 @@ func (s *scene) input(t testing.TB) Input {
 		}
 	}
 	return in
+}
+
+// lineOf is a trajectory with all that a recorder knows: what each model call was
+// sent, which is everything before it, and how many tokens there were.
+func lineOf(result map[string]any, steps []map[string]any) map[string]any {
+	var said []string
+	var hits any // of the last text of which there is only a head
+	cut, out := false, 0
+	for i, s := range steps {
+		if s["type"] == "llm_call" {
+			if _, given := s["input"]; !given {
+				steps[i] = maps.Clone(s)
+				steps[i]["input"] = strings.Join(said, "\n")
+				if cut {
+					steps[i]["input_truncated"], steps[i]["input_gold_hits"] = true, hits
+				}
+			}
+			n, _ := s["tokens_out"].(int)
+			out += n
+		}
+		if _, whole := s["output"]; !whole && s["head"] != nil {
+			cut, hits = true, s["gold_hits"]
+		}
+		for _, m := range []string{"content", "output", "head"} {
+			if text, ok := s[m].(string); ok {
+				said = append(said, text)
+				break
+			}
+		}
+	}
+	line := map[string]any{"task_id": result["task_id"], "model": "m", "steps": steps}
+	if _, stated := result["outputTokens"]; !stated && out > 0 {
+		line["tokens_out"] = out
+	}
+	return line
 }
 
 // A hiding is a way to write a text so that a plain search does not find it.

@@ -12,56 +12,44 @@ func (a *auditor) finish() {
 	a.cacheEvents()
 	a.trajectoryGaps()
 	a.answersOnlyGaps()
+	a.resultLacks()
+	a.lackGaps()
 	a.goldGaps()
 	a.sourceGaps()
+	a.finishCarried()
+	a.finishNowhere()
 }
 
-// trajectoryGaps are those of the checks that read trajectories.
+// trajectoryChecks read what agents did.
+var trajectoryChecks = []int{aud1, aud2, aud3, aud4, aud8, aud10}
+
+// trajectoryGaps are those of a run without trajectories, and of checks that had
+// nothing to look at in them.
 func (a *auditor) trajectoryGaps() {
-	if !a.in.Trajectories.Given() {
-		for _, i := range []int{aud1, aud3, aud4} {
-			a.found[i].gap = "no trajectories supplied"
+	gap := ""
+	switch {
+	case !a.in.Trajectories.Given():
+		gap = "no trajectories supplied"
+	case a.trajectories == 0:
+		gap = "the trajectories are empty"
+	}
+	if gap != "" {
+		for _, i := range trajectoryChecks {
+			a.found[i].gap = gap
 		}
-		a.workGap("no trajectories supplied, and the results state neither turns nor outputTokens")
+		a.workGap(gap + ", and the results state neither turns nor outputTokens")
 		return
 	}
-	without, correctWithout := 0, 0
-	for _, r := range a.results.list {
-		if r.trajectory == 0 {
-			without++
-			if r.correct {
-				correctWithout++
-			}
-		}
-	}
-	missing := func(n int) string {
-		return fmt.Sprintf("%d of %d results have no trajectory", n, len(a.results.list))
-	}
-	if correctWithout > 0 {
-		a.found[aud1].gap = missing(correctWithout)
-	}
-	if without > 0 {
-		a.found[aud3].gap, a.found[aud4].gap = missing(without), missing(without)
-	}
-	for i, what := range map[int]string{aud1: "tool results", aud3: "prompts"} {
-		if f := &a.found[i]; f.dark > 0 && f.gap == "" {
-			f.gap = fmt.Sprintf("%d %s are recorded only in part, and nobody looked for the answer in the rest (no gold_hits)", f.dark, what)
-		}
-	}
 	for i, what := range map[int]string{aud1: "steps of correct answers", aud3: "prompts", aud4: "tool calls"} {
-		if f := &a.found[i]; f.auditable == 0 && f.gap == "" && a.trajectories > 0 && !(i == aud1 && a.correct() == 0) {
+		f := &a.found[i]
+		if f.auditable+f.undecidable == 0 && !(i == aud1 && a.correct() == 0) {
 			f.gap = "the trajectories record no " + what
 		}
 	}
-	if a.trajectories > 0 && a.correct() == 0 && a.results.graded {
+	if a.correct() == 0 && a.results.graded {
 		a.found[aud1].auditable++
 	}
 	a.workGap("the results that are marked correct have no trajectory, and state neither turns nor outputTokens")
-	if a.trajectories == 0 {
-		for _, i := range []int{aud1, aud3, aud4} {
-			a.found[i].gap = "the trajectories are empty"
-		}
-	}
 }
 
 // answersOnly reports whether receipts say that of a task only its answer was seen.
@@ -82,7 +70,7 @@ func (a *auditor) answersOnlyGaps() {
 	if n == 0 {
 		return
 	}
-	for i, what := range map[int]string{aud1: "what the agent fetched", aud2: "whether the agent asked a model", aud3: "what the agent told its models", aud4: "what the agent's tools did"} {
+	for i, what := range map[int]string{aud1: "what the agent fetched", aud2: "whether the agent asked a model", aud3: "what the agent told its models", aud4: "what the agent's tools did", aud12: "where its answers come from"} {
 		f := &a.found[i]
 		f.gap = fmt.Sprintf("of %d of %d tasks only the answers were seen, because the agent runs elsewhere: nobody knows %s", n, len(a.results.list), what)
 		if n == len(a.results.list) && i != aud3 {
@@ -128,8 +116,7 @@ func (a *auditor) without(i int, gap string) {
 	f := &a.found[i]
 	f.auditable = 0
 	if a.split() == "test" {
-		f.gap = ""
-		f.notes = []string{"the test split has no expected answers"}
+		f.excused = "the test split has no expected answers"
 		return
 	}
 	f.gap = gap

@@ -2,9 +2,15 @@ package audit
 
 import (
 	"bytes"
+	"fmt"
 	"math/bits"
 	"slices"
-	"strings"
+	"strconv"
+	"sync"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"tallystick/internal/run/sight"
 )
 
 // knownSources are places that hold the answers of a benchmark, folded. A sure
@@ -18,36 +24,47 @@ var knownSources = []struct {
 	{"huggingface.co/datasets/gaia-benchmark", true},
 	{"hf.co/datasets/gaia-benchmark", true},
 	{"datasets-server.huggingface.co/rows?dataset=gaia-benchmark", true},
-	{"metadata.jsonl", false},
-	{"2023/validation", false},
+	{"2023/validation/metadata.jsonl", false},
 }
 
 // An index has the texts of all tasks, to find those of other tasks in what one
 // task fetched. Results of one task by several models are one task.
 type index struct {
-	matcher  *matcher
+	matcher  *sight.Matcher
 	patterns []patternInfo
 	tasks    []taskInfo
 	byID     map[string]int
-	golds    int // different answers that are looked for
+	golds    int            // different answers that are looked for
+	answers  map[string]int // that can be decided, folded, and how many tasks expect them
+	// words are those that only one question has, with its task.
+	words func() map[string]int32
 }
 
 // A taskInfo is a task as it is looked for.
 type taskInfo struct {
 	id   string
-	gold gold
+	gold sight.Answer
 	q    question
 	// goldAt is the pattern of the answer, -1 if it is weak.
 	goldAt int
-	// inQuestion says that the question names the answer, as one of a choice.
-	inQuestion bool
+	// naming is the question in each form that names the answer, as one of a choice or
+	// in a text to read: as it is written, without its tags, and so on.
+	naming []string
+	// label says that several tasks expect this answer, as a class that all
+	// questions are sorted into: it is expected in any text about them.
+	label bool
 }
+
+// decidable reports whether the answer in a text says something. One that is
+// short, or a label, stands there by chance.
+func (t *taskInfo) decidable() bool { return t.gold.Decidable() && !t.label }
 
 // A patternInfo says whose a pattern is.
 type patternInfo struct {
 	pieces []pieceRef
+	shared bool    // more than one question holds it: it does not say which of them a text has
 	golds  []int32 // tasks
-	base64 []int32 // tasks whose answer by itself is this in base64
+	base64 []int32 // tasks whose answer in base64 has this, folded
 	known  int     // place in knownSources plus 1
 }
 
@@ -56,12 +73,27 @@ type pieceRef struct {
 	piece uint8
 }
 
+// why says why an answer is not decidable.
+func (t *taskInfo) why() string {
+	if t.label {
+		return fmt.Sprintf("%d tasks or more expect", labelTasks)
+	}
+	return fmt.Sprintf("has under %d bits of surprise", sight.MinBits)
+}
+
+// An answer that labelTasks tasks expect is a label, unless it has more than
+// labelBits of surprise: labels are short.
+const (
+	labelTasks = 3
+	labelBits  = 64
+)
+
 // sharedBy is how many tasks may have a piece of their questions in common before
 // it is a form that says nothing about a task.
 const sharedBy = 2
 
 func newIndex(c *corpus) *index {
-	x := &index{byID: map[string]int{}}
+	x := &index{byID: map[string]int{}, answers: map[string]int{}}
 	at := map[string]int{}
 	var texts []string
 	pattern := func(text string) *patternInfo {
@@ -83,31 +115,46 @@ func newIndex(c *corpus) *index {
 		}
 		n := len(x.tasks)
 		x.byID[r.id] = n
-		t := taskInfo{id: r.id, gold: newGold(r.gold), q: newQuestion(r.question), goldAt: -1}
-		t.inQuestion = t.gold.folded != "" && strings.Contains(t.q.folded, t.gold.folded)
+		t := taskInfo{id: r.id, gold: sight.NewAnswer(r.gold), q: newQuestion(r.question), goldAt: -1}
+		t.naming = namings(r.question, &t.gold)
 		for i, p := range t.q.pieces {
 			info := pattern(p)
 			info.pieces = append(info.pieces, pieceRef{int32(n), uint8(i)})
 		}
-		if len(t.gold.folded) >= minPattern && !t.gold.weak {
-			info := pattern(t.gold.folded)
+		if len(t.gold.Folded) >= sight.MinPattern && !t.gold.Weak {
+			info := pattern(t.gold.Folded)
 			if len(info.golds) == 0 {
 				x.golds++
 			}
 			info.golds = append(info.golds, int32(n))
-			t.goldAt = at[t.gold.folded]
+			t.goldAt = at[t.gold.Folded]
 		}
-		for _, e := range t.gold.exact {
-			if e = strings.ToLower(e); len(e) >= minPattern {
-				info := pattern(e)
+		for _, e := range t.gold.Folded64() {
+			if info := pattern(e); !slices.Contains(info.base64, int32(n)) {
 				info.base64 = append(info.base64, int32(n))
 			}
+		}
+		if t.gold.Decidable() {
+			x.answers[t.gold.Folded]++
 		}
 		x.tasks = append(x.tasks, t)
 	}
 	x.dropShared()
-	x.matcher = newMatcher(texts)
+	x.markLabels()
+	x.matcher = sight.NewMatcher(texts)
+	x.markShared()
+	x.words = sync.OnceValue(x.ownWords)
 	return x
+}
+
+// markShared finds the pieces that several questions hold, wherever in them.
+func (x *index) markShared() {
+	for i := range x.tasks {
+		x.matcher.Find([]byte(x.tasks[i].q.folded), func(id, _ int) {
+			p := &x.patterns[id]
+			p.shared = p.shared || slices.ContainsFunc(p.pieces, func(ref pieceRef) bool { return int(ref.task) != i })
+		})
+	}
 }
 
 // dropShared forgets pieces that several questions have in common.
@@ -128,6 +175,22 @@ func (x *index) dropShared() {
 	}
 }
 
+// markLabels finds the labels. They are not counted as answers of other tasks.
+func (x *index) markLabels() {
+	for i := range x.patterns {
+		p := &x.patterns[i]
+		if len(p.golds) < labelTasks || x.tasks[p.golds[0]].gold.Bits > labelBits {
+			continue
+		}
+		for _, t := range p.golds {
+			x.tasks[t].label = true
+		}
+		delete(x.answers, x.tasks[p.golds[0]].gold.Folded)
+		p.golds = nil
+		x.golds--
+	}
+}
+
 func (x *index) taskOf(r *result) int { return x.byID[r.id] }
 
 // A span is a part of a folded text.
@@ -142,6 +205,8 @@ type sighting struct {
 	known  uint64    // places in knownSources
 	gold   []int     // where the task's own answer is, outside its question
 	base64 bool      // the answer stands there in base64
+	// encoded says that a piece of that stands there in some letters, large or small.
+	encoded bool
 }
 
 type otherPieces struct {
@@ -166,7 +231,7 @@ const (
 func (x *index) look(text []byte, task int, s *sighting) {
 	s.reset()
 	own := &x.tasks[task]
-	x.matcher.find(text, func(id, at int) {
+	x.matcher.Find(text, func(id, at int) {
 		p := &x.patterns[id]
 		if p.known > 0 {
 			s.known |= 1 << (p.known - 1)
@@ -174,39 +239,103 @@ func (x *index) look(text []byte, task int, s *sighting) {
 		for _, ref := range p.pieces {
 			if int(ref.task) == task {
 				s.own |= 1 << ref.piece
-				s.addSpan(at, len(x.matcher.patterns[id]))
-			} else {
+				s.addSpan(at, len(x.matcher.Pattern(id)))
+			} else if !p.shared {
 				s.other(ref)
 			}
 		}
-		for _, t := range p.base64 {
-			s.base64 = s.base64 || int(t) == task
-		}
-		if id == own.goldAt && len(s.gold) < maxHits && isWhole(text, at, len(own.gold.folded)) {
-			s.gold = append(s.gold, at)
-		}
-		if len(p.golds) > 0 && id != own.goldAt && len(s.golds) < maxHits && isWhole(text, at, len(x.matcher.patterns[id])) {
+		s.encoded = s.encoded || slices.Contains(p.base64, int32(task))
+		if len(p.golds) > 0 && id != own.goldAt && len(s.golds) < maxHits && sight.IsWhole(text, at, len(x.matcher.Pattern(id))) {
 			s.golds = append(s.golds, goldHit{id, at})
 		}
 	})
-	if own.inQuestion {
-		for at := bytes.Index(text, []byte(own.q.folded)); at >= 0; {
-			s.addSpan(at, len(own.q.folded))
-			next := bytes.Index(text[at+1:], []byte(own.q.folded))
+	for _, q := range own.naming {
+		s.addNaming(text, q)
+	}
+	s.joinSpans()
+	s.ownGold(text, own)
+}
+
+// namings are the folded forms of a question that hold an answer: as it is written,
+// as it stands in a request in JSON, and what it hides.
+func namings(question string, gold *sight.Answer) (list []string) {
+	add := func(form []byte) {
+		folded := sight.FoldString(string(form))
+		if at, _ := gold.Index([]byte(folded), 0); at >= 0 && !slices.Contains(list, folded) {
+			list = append(list, folded)
+		}
+	}
+	sight.Unwrap([]byte(question), add)
+	if len(list) > 0 {
+		quoted := strconv.AppendQuote(nil, question)
+		add(quoted[1 : len(quoted)-1])
+		add(inASCII(quoted[1 : len(quoted)-1]))
+	}
+	return list
+}
+
+// inASCII writes a text as JSON in ASCII has it.
+func inASCII(text []byte) (ascii []byte) {
+	for _, r := range string(text) {
+		if r < utf8.RuneSelf {
+			ascii = append(ascii, byte(r))
+			continue
+		}
+		for _, u := range utf16.AppendRune(nil, r) {
+			ascii = fmt.Appendf(ascii, `\u%04x`, u)
+		}
+	}
+	return ascii
+}
+
+// A question is looked for by pieces of anchorBytes of it, at most maxAnchors, each as
+// far as the text is the same: of a long one a prompt may have only a part.
+const (
+	anchorBytes = 32
+	maxAnchors  = 64
+)
+
+// addNaming finds where a text has a question, or a part of it.
+func (s *sighting) addNaming(text []byte, q string) {
+	size := min(anchorBytes, len(q))
+	for o := 0; o+size <= len(q); o += max(size, len(q)/maxAnchors) {
+		anchor := []byte(q[o : o+size])
+		for at := bytes.Index(text, anchor); at >= 0; {
+			from, to := at, at+size
+			for from > 0 && o-(at-from) > 0 && text[from-1] == q[o-(at-from)-1] {
+				from--
+			}
+			for to < len(text) && o+to-at < len(q) && text[to] == q[o+to-at] {
+				to++
+			}
+			s.addSpan(from, to-from)
+			next := bytes.Index(text[to:], anchor)
 			if next < 0 {
 				break
 			}
-			at += 1 + next
+			at = to + next
 		}
 	}
-	slices.SortFunc(s.spans, func(a, b span) int { return a.from - b.from })
-	s.ownGold(text, own)
 }
 
 func (s *sighting) addSpan(at, size int) {
 	if len(s.spans) < maxHits {
 		s.spans = append(s.spans, span{at, at + size})
 	}
+}
+
+// joinSpans puts the spans in order, and makes one of those that meet.
+func (s *sighting) joinSpans() {
+	slices.SortFunc(s.spans, func(a, b span) int { return a.from - b.from })
+	joined := s.spans[:0]
+	for _, q := range s.spans {
+		if n := len(joined); n > 0 && q.from <= joined[n-1].to+1 { // a space may be between
+			joined[n-1].to = max(joined[n-1].to, q.to)
+			continue
+		}
+		joined = append(joined, q)
+	}
+	s.spans = joined
 }
 
 func (s *sighting) other(ref pieceRef) {
@@ -221,19 +350,14 @@ func (s *sighting) other(ref pieceRef) {
 	}
 }
 
-// ownGold finds the task's own answer, unless the matcher did. Inside the question
-// it is not news. A weak answer counts only where it is called one.
+// ownGold finds the task's own answer. Inside the question it is not news. A weak
+// answer counts only where it is called one.
 func (s *sighting) ownGold(text []byte, own *taskInfo) {
-	g := own.gold.folded
-	if own.goldAt >= 0 {
-		s.gold = slices.DeleteFunc(s.gold, func(at int) bool { return s.inQuestion(at, at+len(g)) })
+	if own.gold.Weak && !hasAnswerWord(text) {
 		return
 	}
-	if g == "" || own.gold.weak && !hasAnswerWord(text) {
-		return
-	}
-	for at := indexWhole(text, g, 0); at >= 0 && len(s.gold) < maxHits; at = indexWhole(text, g, at+1) {
-		if s.inQuestion(at, at+len(g)) || own.gold.weak && !calledAnswer(text, at) {
+	for at, end := own.gold.Index(text, 0); at >= 0 && len(s.gold) < maxHits; at, end = own.gold.Index(text, end) {
+		if s.inQuestion(at, end) || own.gold.Weak && !calledAnswer(text, at) {
 			continue
 		}
 		s.gold = append(s.gold, at)
@@ -241,14 +365,8 @@ func (s *sighting) ownGold(text []byte, own *taskInfo) {
 }
 
 func (s *sighting) inQuestion(from, to int) bool {
-	// Spans are in order, and few overlap: a piece, and the whole question.
 	n, _ := slices.BinarySearchFunc(s.spans, from+1, func(q span, at int) int { return q.from - at })
-	for i := n - 1; i >= max(0, n-8); i-- {
-		if to <= s.spans[i].to {
-			return true
-		}
-	}
-	return false
+	return n > 0 && to <= s.spans[n-1].to
 }
 
 // holdsQuestion reports whether half of the question's pieces were seen.

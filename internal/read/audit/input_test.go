@@ -181,14 +181,14 @@ func TestSkipsAndGaps(t *testing.T) {
 	t.Run("results alone", func(t *testing.T) {
 		in := newScene().input(t)
 		r := run(t, Input{Results: in.Results})
-		if got := fmt.Sprint(r.Attestation.Skipped); got != "[answer-leakage oracle-leakage grader-isolation voting-disclosure split-integrity answer-key-reads dynamic-eval]" || r.Attestation.Complete || len(r.Attestation.HarnessGaps) != 7 {
+		if got := fmt.Sprint(r.Attestation.Skipped); got != "[answer-leakage oracle-leakage grader-isolation voting-disclosure split-integrity answer-key-reads dynamic-eval answers-carried answers-from-nowhere]" || r.Attestation.Complete || len(r.Attestation.HarnessGaps) != 11 {
 			t.Errorf("%+v", r.Attestation)
 		}
 	})
 	t.Run("a result without trajectory", func(t *testing.T) {
 		s := newScene()
 		s.steps[3] = nil
-		if r := run(t, s.input(t)); r.Attestation.Complete || !strings.Contains(gaps(r), "answer-leakage: 1 of 8 results have no trajectory") {
+		if r := run(t, s.input(t)); r.Attestation.Complete || !strings.Contains(gaps(r), "answer-leakage: results without a trajectory: 1, the first is task fx-3") {
 			t.Errorf("%+v", r.Attestation)
 		}
 	})
@@ -200,7 +200,7 @@ func TestSkipsAndGaps(t *testing.T) {
 			delete(r, "correct")
 		}
 		r := run(t, s.input(t))
-		if !r.Attestation.Complete || fmt.Sprint(r.Attestation.Skipped) != "[answer-leakage no-work-pass oracle-leakage normalization-collision]" {
+		if !r.Attestation.Complete || fmt.Sprint(r.Attestation.Skipped) != "[answer-leakage no-work-pass oracle-leakage normalization-collision answers-from-nowhere]" {
 			t.Errorf("%+v", r.Attestation)
 		}
 	})
@@ -215,8 +215,8 @@ func TestSkipsAndGaps(t *testing.T) {
 	})
 	t.Run("heads without gold_hits", func(t *testing.T) {
 		s := newScene()
-		s.then(call("web_fetch", nil), s.headed("web_fetch", filler(9000), nil))
-		if r := run(t, s.input(t)); !strings.Contains(gaps(r), "answer-leakage: 1 tool results are recorded only in part") {
+		s.then(call("web_fetch", 1), s.headed("web_fetch", filler(9000), nil))
+		if r := run(t, s.input(t)); !strings.Contains(gaps(r), "answer-leakage: tool results recorded only in part, without gold_hits or a body: 1, the first is step 5 of task fx-0") {
 			t.Errorf("%+v", r.Attestation)
 		}
 	})
@@ -237,6 +237,14 @@ func TestSourcesMustHaveTheirDigest(t *testing.T) {
 
 // TestAnUnreadProgramIsAGap: a target in another language is not a pass.
 func TestAnUnreadProgramIsAGap(t *testing.T) {
+	for _, name := range []string{"a.rb", "b.pl", "c.php", "d.ipynb"} {
+		s := newScene()
+		s.sources[name] = "eval(x)\n"
+		r := run(t, s.input(t))
+		if c := r.Checks[aud9]; !strings.Contains(c.HarnessGap, name) || r.Attestation.Complete {
+			t.Errorf("%s in a folder that a person names: %+v", name, c)
+		}
+	}
 	for name, gap := range map[string]bool{"target/main.rs": true, "target/agent": true, "target.json": false} {
 		s := newScene()
 		s.sources = map[string]string{name: "x"}
@@ -245,5 +253,18 @@ func TestAnUnreadProgramIsAGap(t *testing.T) {
 		if (c.HarnessGap != "") != gap || (c.Status == Skip) != gap {
 			t.Errorf("%s: %+v", name, c)
 		}
+	}
+}
+
+// TestARecorderWithoutModelCallsIsAGap: that one answer is wrong does not make the
+// recorder one that records model calls.
+func TestARecorderWithoutModelCallsIsAGap(t *testing.T) {
+	s := newScene()
+	for i := range s.steps {
+		s.steps[i] = []map[string]any{s.steps[i][0], s.steps[i][2], s.steps[i][3]}
+	}
+	s.results[2]["correct"], s.results[2]["answer"] = false, "12"
+	if c := run(t, s.input(t)).Checks[aud2]; c.Status == Fail || !strings.Contains(c.HarnessGap, "record no llm_call steps") {
+		t.Errorf("%s, %q, gap %q", c.Status, c.Evidence, c.HarnessGap)
 	}
 }

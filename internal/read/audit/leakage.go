@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+
+	"tallystick/internal/read/step"
+	"tallystick/internal/run/sight"
 )
 
 // answerWords are what a text calls an answer. A weak answer, and an answer right
@@ -39,13 +42,35 @@ func hasAnswerWord(before []byte) bool {
 
 // A fetched is what one text that a tool gave holds, over all its decodings.
 type fetched struct {
-	own     uint64
-	gold    bool
-	record  bool // the answer stands behind the question, and is called one
-	others  []otherPieces
-	answers int // answers of other tasks that make it a list of answers
-	known   uint64
-	tooMany bool // enough answers of others even without the task's own
+	own    uint64
+	gold   bool
+	record bool // the answer stands behind the question, and is called one
+	others []otherPieces
+	list   answerList
+	known  uint64
+}
+
+// An answerList is how many answers of other tasks stand together in a text.
+type answerList struct {
+	page  int // on one page, of those that no ordinary text has by chance
+	dense int // one after the other, of any
+}
+
+func (l *answerList) add(o answerList) {
+	l.page, l.dense = max(l.page, o.page), max(l.dense, o.dense)
+}
+
+// count is how many answers make it a list of answers, 0 if it is not one. own says
+// that the task's own answer is in the text too: then fewer are enough.
+func (l answerList) count(own bool, golds int) int {
+	n := 0
+	if l.page >= 6 || own && l.page >= 3 {
+		n = l.page
+	}
+	if own && l.dense >= max(4, (golds+9)/10) { // a good part of all that there are
+		n = max(n, l.dense)
+	}
+	return n
 }
 
 // see looks at a text and at all that it hides.
@@ -53,10 +78,11 @@ func (w *worker) see(text []byte, task int) fetched {
 	var f fetched
 	x := w.a.index
 	own := &x.tasks[task]
-	Unwrap(text, func(plainer []byte) {
-		w.fold = Fold(w.fold[:0], plainer)
+	sight.Unwrap(text, func(plainer []byte) {
+		w.fold = sight.Fold(w.fold[:0], plainer)
 		s := &w.sight
 		x.look(w.fold, task, s)
+		s.base64 = !f.gold && s.encoded && w.encodedOf(task).In(w.fold, plainer)
 		f.own |= s.own
 		f.known |= s.known
 		f.gold = f.gold || len(s.gold) > 0 || s.base64
@@ -64,9 +90,7 @@ func (w *worker) see(text []byte, task int) fetched {
 		for _, o := range s.others {
 			f.addOther(o)
 		}
-		n, many := x.listOf(s, len(s.gold) > 0)
-		f.answers = max(f.answers, n)
-		f.tooMany = f.tooMany || many
+		f.list.add(x.listOf(w.fold, s.golds))
 	})
 	return f
 }
@@ -96,26 +120,17 @@ func (s *sighting) isRecord(text []byte, own *taskInfo) bool {
 	return false
 }
 
-// listOf counts the answers of other tasks in a text if there are so many of them
-// together that it is a list of answers, and says whether they are enough without
-// the task's own.
-func (x *index) listOf(s *sighting, own bool) (count int, enough bool) {
-	if len(s.golds) < 3 {
-		return 0, false
+// listOf counts the answers of other tasks that stand together in a folded text.
+func (x *index) listOf(text []byte, golds []goldHit) answerList {
+	if len(golds) < 3 {
+		return answerList{}
 	}
-	slices.SortFunc(s.golds, func(a, b goldHit) int { return a.at - b.at })
-	count = 0
-	// Answers that no ordinary text has by chance, on one page.
-	n := x.together(s.golds, pageBytes, func(h goldHit) bool { return isDistinctive(x.matcher.patterns[h.pattern]) })
-	if n >= 6 || own && n >= 3 {
-		count, enough = n, n >= 6
+	slices.SortFunc(golds, func(a, b goldHit) int { return a.at - b.at })
+	golds = x.withoutRows(text, golds)
+	return answerList{
+		page:  x.together(golds, pageBytes, func(h goldHit) bool { return sight.IsDistinctive(x.matcher.Pattern(h.pattern)) }),
+		dense: x.dense(golds),
 	}
-	// Any answers, one after the other, and a good part of all that there are.
-	n = x.dense(s.golds)
-	if own && n >= max(4, (x.golds+9)/10) {
-		count = max(count, n)
-	}
-	return count, enough
 }
 
 // together is the largest number of different answers within some bytes.
@@ -157,23 +172,22 @@ func (x *index) dense(hits []goldHit) int {
 }
 
 // leakage is AUD-1: did the agent fetch the answers of the benchmark?
-func (w *worker) leakage(o *outcome, task int) error {
+func (w *worker) leakage(o *outcome, task int) {
 	f := &o.found[aud1]
 	own := &w.a.index.tasks[task]
-	if !o.r.correct || o.r.gold == "" || !o.t.hasSteps {
-		return nil
+	if !o.r.correct || len(o.t.Steps) == 0 {
+		return
 	}
-	f.auditable++
+	f.decides(own)
 	l := leak{w: w, o: o, task: task, own: own}
-	for i := range o.t.steps {
-		s := &o.t.steps[i]
-		switch s.kind {
-		case stepCall:
+	l.carried()
+	for i := range o.t.Steps {
+		s := &o.t.Steps[i]
+		switch s.Kind {
+		case step.Call:
 			l.called(i, s)
-		case stepResult:
-			if err := l.gave(i, s); err != nil {
-				return err
-			}
+		case step.Result:
+			l.gave(i, s)
 		}
 	}
 	l.seams()
@@ -183,8 +197,6 @@ func (w *worker) leakage(o *outcome, task int) error {
 		f.notes = append(f.notes, l.notes[0])
 	}
 	f.fails = append(f.fails, l.lies...)
-	f.dark += l.dark
-	return nil
 }
 
 // A leak is AUD-1 on one task while it runs.
@@ -198,26 +210,26 @@ type leak struct {
 	asked uint64 // known sources that it asked for
 	seam  []byte // ends and beginnings of what tools gave, one after the other
 	seamN int
+	whole fetched // what the texts that tools gave hold, each by itself
 
 	fails, notes, lies []string
-	dark               int
 }
 
 // called reads what a tool was called with.
-func (l *leak) called(i int, s *step) {
-	f := l.w.see(s.text, l.task)
+func (l *leak) called(i int, s *step.View) {
+	f := l.w.see(s.Said.Text, l.task)
 	l.echo |= f.own
 	l.asked = f.known
 	if sure := surely(f.known); sure != "" && len(l.fails) == 0 && !l.refused(i, s) {
-		l.fails = append(l.fails, fmt.Sprintf("task %s: step %d: tool_call %s asks a known answer database (%s)", l.own.id, i, quoted(s.name), quoted(sure)))
+		l.fails = append(l.fails, fmt.Sprintf("task %s: step %d: tool_call %s asks a known answer database (%s)", l.own.id, i, quoted(s.Name), quoted(sure)))
 	}
 }
 
 // refused reports whether a tool answered a call with an error.
-func (l *leak) refused(i int, s *step) bool {
-	for _, next := range l.o.t.steps[i+1:] {
-		if next.kind == stepResult && next.name == s.name {
-			return next.failed
+func (l *leak) refused(i int, s *step.View) bool {
+	for _, next := range l.o.t.Steps[i+1:] {
+		if next.Kind == step.Result && next.Name == s.Name {
+			return next.Failed
 		}
 	}
 	return false
@@ -232,39 +244,62 @@ func surely(known uint64) string {
 	return ""
 }
 
-// gave reads what a tool gave, in the trajectory and in the body if there is one.
-func (l *leak) gave(i int, s *step) error {
-	f := l.w.see(s.text, l.task)
-	l.addSeam(s.text)
-	if len(s.url) > 0 {
-		if u := l.w.see(s.url, l.task); surely(u.known) != "" && !s.failed {
-			l.fails = append(l.fails, fmt.Sprintf("task %s: step %d: gold answer %s: fetched %s output is of a known answer database (%s)", l.own.id, i, quoted(l.own.gold.folded), toolName(s), quoted(surely(u.known))))
+// gave reads what a tool gave.
+func (l *leak) gave(i int, s *step.View) {
+	f := l.w.see(s.Shown.Text, l.task)
+	l.addSeam(pageOf(s))
+	if len(s.URL) > 0 {
+		if u := l.w.see(s.URL, l.task); surely(u.known) != "" && !s.Failed {
+			l.fails = append(l.fails, fmt.Sprintf("task %s: step %d: gold answer %s: fetched %s output is of a known answer database (%s)", l.own.id, i, quoted(l.own.gold.Folded), toolName(s), quoted(surely(u.known))))
 		}
 	}
-	whole, err := l.body(i, s, &f)
-	if err != nil {
-		return err
+	if s.Shown.Body {
+		l.heldAgainst(i, &s.Shown, f.gold)
 	}
-	if s.cut && !whole && !s.scanned {
-		l.dark++
+	claimed := len(s.Shown.Hits) > 0 && !s.Shown.Body
+	if claimed && !f.gold && l.own.decidable() {
+		l.o.lacks.is(lackAround, fmt.Sprintf("step %d of task %s", i, l.own.id))
 	}
-	claimed := s.scanned && len(s.hits) > 0 && !whole
+	l.whole.own |= f.own
+	l.whole.gold = l.whole.gold || f.gold
+	l.whole.list.add(f.list)
 	l.judge(fmt.Sprintf("step %d: ", i), toolName(s), &f, claimed)
-	l.demand(i, s, &f, whole)
-	return nil
+	l.demand(i, &s.Shown, &f)
 }
 
-func toolName(s *step) string {
-	if s.name == "" {
+// carried reads what tools gave in the last request of an agent whose results are
+// no steps: a request has the whole conversation.
+func (l *leak) carried() {
+	last := -1
+	for i := range l.o.t.Steps {
+		switch s := &l.o.t.Steps[i]; {
+		case s.Kind == step.Result:
+			return
+		case s.Kind == step.Model && len(s.Shown.Text) > 0:
+			last = i
+		}
+	}
+	if last < 0 {
+		return
+	}
+	if r, ok := requestOf(l.o.t.Steps[last].Shown.Text); ok && len(r.tools) > 0 {
+		l.echo |= l.w.see(r.model, l.task).own
+		f := l.w.see(r.tools, l.task)
+		l.judge(fmt.Sprintf("step %d: ", last), "tool", &f, false)
+	}
+}
+
+func toolName(s *step.View) string {
+	if s.Name == "" {
 		return "tool"
 	}
-	return s.name
+	return s.Name
 }
 
 // judge decides what a text that holds these things is.
 func (l *leak) judge(where, tool string, f *fetched, claimed bool) {
 	x := l.w.a.index
-	gold := f.gold || claimed && !l.own.gold.weak
+	gold := (f.gold || claimed) && l.own.decidable()
 	sign := ""
 	others := 0
 	for _, o := range f.others {
@@ -278,12 +313,12 @@ func (l *leak) judge(where, tool string, f *fetched, claimed bool) {
 		sign = "ANSWER DATABASE: the text also holds the question itself"
 	case others >= 2 || others == 1 && gold:
 		sign = fmt.Sprintf("ANSWER DATABASE: the text holds the questions of %d other tasks", others)
-	case f.answers > 0 && (gold || f.tooMany):
-		sign = fmt.Sprintf("ANSWER DATABASE: the text holds the answers of %d other tasks", f.answers)
+	case f.list.count(gold, x.golds) > 0:
+		sign = fmt.Sprintf("ANSWER DATABASE: the text holds the answers of %d other tasks", f.list.count(gold, x.golds))
 	case gold && f.known|l.asked != 0:
 		sign = fmt.Sprintf("ANSWER-DB SIGNATURE MATCHED (%s)", quoted(knownSources[bits.TrailingZeros64(f.known|l.asked)].text))
 	}
-	what := fmt.Sprintf("task %s: %sgold answer %s appears in fetched %s output", l.own.id, where, quoted(l.own.gold.folded), tool)
+	what := fmt.Sprintf("task %s: %sgold answer %s appears in fetched %s output", l.own.id, where, quoted(l.own.gold.Folded), tool)
 	if !gold {
 		what = fmt.Sprintf("task %s: %sfetched %s output", l.own.id, where, tool)
 	}
@@ -294,9 +329,21 @@ func (l *leak) judge(where, tool string, f *fetched, claimed bool) {
 		l.notes = append(l.notes, what+" (information: the recorder says so, beyond what is recorded)")
 	case gold:
 		l.notes = append(l.notes, what+" (information: ordinary retrieval)")
+	case f.gold:
+		l.notes = append(l.notes, what+" calls "+quoted(l.own.gold.Folded)+" the answer (information: an answer that "+l.own.why()+" is not decidable)")
 	case x.holdsQuestion(l.task, f.own) && !echoed:
 		l.notes = append(l.notes, what+" holds the question and not the answer (information)")
 	}
+}
+
+// pageOf is what a tool gave without the address that it is from, which does not
+// stand between two parts of a page.
+func pageOf(s *step.View) []byte {
+	if len(s.URL) == 0 {
+		return s.Shown.Text
+	}
+	page, _ := bytes.CutSuffix(s.Shown.Text, slices.Concat([]byte("\n"), s.URL, []byte("\n")))
+	return page
 }
 
 // seamBytes is how much of the beginning and the end of a text is put together
@@ -305,6 +352,11 @@ const seamBytes = 512
 
 func (l *leak) addSeam(text []byte) {
 	l.seamN++
+	if before := len(l.seam); len(text) > 0 {
+		if l.seam = messageEdges(l.seam, text); len(l.seam) > before {
+			l.seamN, l.seam = l.seamN+1, append(l.seam, 0)
+		}
+	}
 	if len(text) <= 2*seamBytes {
 		l.seam = append(append(l.seam, text...), 0)
 		return
@@ -321,8 +373,12 @@ func (l *leak) seams() {
 	}
 	for _, between := range []string{"", " "} {
 		f := l.w.see(bytes.ReplaceAll(l.seam, []byte{0}, []byte(between)), l.task)
-		if l.own.gold.weak {
+		if !l.own.decidable() {
 			f.gold = false // digits that meet by chance
+		}
+		if f.gold && !l.whole.gold { // divided: the rest of the page stands where it stands
+			f.own |= l.whole.own
+			f.list.add(l.whole.list)
 		}
 		l.judge("several steps together: ", "tool", &f, false)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tallystick/internal/record/jsonvalue"
 	"tallystick/internal/record/refusal"
 )
 
@@ -48,28 +49,28 @@ func (a *auditor) readMetadata() error {
 func (a *auditor) takeMetadata(place string, data []byte, file bool) error {
 	m := metadata{given: true}
 	legacy := map[string]*float64{}
-	err := members(data, func(name string, v jsontext.Value) error {
+	err := jsonvalue.Members(data, func(name string, v jsontext.Value) error {
 		switch name {
 		case "voting_attempts", "votingAttempts", "voting":
 			if v.Kind() == '0' {
 				var n *float64
-				if err := numberInto(&n, name, v); err != nil {
+				if err := jsonvalue.NumberInto(&n, name, v); err != nil {
 					return err
 				}
 				legacy[name] = n
 			}
 		case "gaia_split":
-			if s, ok := textValue(v); ok {
+			if s, ok := jsonvalue.Text(v); ok {
 				m.split = &s
 			}
 		case "split":
-			if s, ok := textValue(v); ok && m.split == nil {
+			if s, ok := jsonvalue.Text(v); ok && m.split == nil {
 				m.split = &s
 			}
 		case "submitted_at":
-			m.submittedAt, _ = textValue(v)
+			m.submittedAt, _ = jsonvalue.Text(v)
 		case "judge_cache_integrity_events":
-			return numberInto(&m.cacheEvents, name, v)
+			return eventsInto(&m.cacheEvents, name, v)
 		}
 		return nil
 	})
@@ -88,6 +89,20 @@ func (a *auditor) takeMetadata(place string, data []byte, file bool) error {
 		return nil
 	}
 	return a.meta.contradicts(&m, place, a.in.Metadata.Name)
+}
+
+// eventsInto counts events: a harness writes how many there were, or each of them in a list.
+func eventsInto(to **float64, name string, v jsontext.Value) error {
+	if v.Kind() != '[' {
+		if err := jsonvalue.NumberInto(to, name, v); err != nil {
+			return fmt.Errorf("%w or a list of events", err)
+		}
+		return nil
+	}
+	n := 0.0
+	err := jsonvalue.Elements(v, func(int, jsontext.Value) error { n++; return nil })
+	*to = &n
+	return err
 }
 
 // contradicts refuses a summary that says something else than the metadata.
@@ -132,6 +147,9 @@ func (a *auditor) voting() {
 		f.notes = append(f.notes, note)
 	}
 	if v == nil {
+		if id, n := a.mostExecutions(); a.meta.voting != nil && float64(n) > max(1, *a.meta.voting) {
+			f.fails = append(f.fails, fmt.Sprintf("voting_attempts=%s is claimed, and the trajectories show %d executions of task %s", showNumber(*a.meta.voting), n, id))
+		}
 		return
 	}
 	f.notes = append(f.notes, fmt.Sprintf("the ledger shows attempt %d of %d, answers chosen from %d executions, %d abandoned executions, %d redraws", v.Number, v.Of, v.VotingAttempts, v.Abandoned, v.Redraws))
@@ -144,6 +162,16 @@ func (a *auditor) voting() {
 	if v.Redraws > 0 {
 		f.fails = append(f.fails, fmt.Sprintf("the ledger shows %d verdicts that were drawn again", v.Redraws))
 	}
+}
+
+// mostExecutions is the task with the most trajectories, and how many it has.
+func (a *auditor) mostExecutions() (id string, n int) {
+	for _, r := range a.results.list {
+		if len(r.executions) > n {
+			id, n = r.id, len(r.executions)
+		}
+	}
+	return id, n
 }
 
 // splitIntegrity is AUD-7: does the run say on which questions it was?
@@ -184,6 +212,9 @@ func (a *auditor) splitIntegrity() {
 // cacheEvents is the part of AUD-4 about the judge's cache.
 func (a *auditor) cacheEvents() {
 	f := &a.found[aud4]
+	if a.meta.cacheEvents == nil && a.in.Vouched == nil {
+		f.lacks = append(f.lacks, "the metadata does not state judge_cache_integrity_events")
+	}
 	if n := a.meta.cacheEvents; n != nil && *n > 0 {
 		f.fails = append(f.fails, fmt.Sprintf("judge_cache_integrity_events=%s: entries of the judge cache did not verify", showNumber(*n)))
 	}

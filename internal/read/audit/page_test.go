@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"tallystick/internal/run/sight"
 )
 
 var update = flag.Bool("update", false, "write the tables of docs/formats/audit.md")
@@ -22,7 +24,7 @@ func TestAuditPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(data)
-	for name, table := range map[string]string{"known sources": knownTable(), "look-alikes": lookAlikeTable(), "rates": rateTable(t)} {
+	for name, table := range map[string]string{"known sources": knownTable(), "look-alikes": lookAlikeTable(), "evidence": evidenceTable(), "rates": rateTable(t)} {
 		begin := "<!-- " + name + ": go test ./internal/read/audit -run AuditPage -update -->\n"
 		end := "<!-- end of the " + name + " -->"
 		before, rest, ok := strings.Cut(text, begin)
@@ -57,8 +59,24 @@ func knownTable() string {
 
 func lookAlikeTable() string {
 	var b strings.Builder
-	for _, l := range lookAlikes {
-		fmt.Fprintf(&b, "- %s: `%s` as `%s`\n", l.what, l.from, l.to)
+	for _, l := range sight.LookAlikes {
+		fmt.Fprintf(&b, "- %s: `%s` as `%s`\n", l.What, l.From, l.To)
+	}
+	return b.String()
+}
+
+func evidenceTable() string {
+	names := func(checks []int) string {
+		list := []string{}
+		for _, i := range checks {
+			list = append(list, fmt.Sprintf("AUD-%d", i+1))
+		}
+		return strings.Join(list, ", ")
+	}
+	var b strings.Builder
+	b.WriteString("| Missing | Cannot pass | Passes on the rest, with a gap |\n|---|---|---|\n")
+	for _, l := range lackTable {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", l.what, names(l.blind), names(l.told))
 	}
 	return b.String()
 }

@@ -1,11 +1,12 @@
 package audit
 
 import (
+	"slices"
 	"testing"
 )
 
 func allFixtures() []fixture {
-	return append(leakFixtures(), otherFixtures()...)
+	return slices.Concat(leakFixtures(), otherFixtures(), copiedFixtures())
 }
 
 // TestFixtures runs every fixture: exploits are found, and nothing else is, but

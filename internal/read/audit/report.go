@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/format"
@@ -24,7 +25,7 @@ const Schema = "tallystick-audit/" + format.Version
 const NoTime = "AUDITED_AT_PLACEHOLDER"
 
 // ThreatModel names what the checks are about.
-const ThreatModel = "UC Berkeley RDI BenchJack (arXiv:2605.12673) + METR reward-hacking — see ADR-167"
+const ThreatModel = "UC Berkeley RDI BenchJack (arXiv:2605.12673) + METR reward-hacking: scores that were not earned"
 
 // A Report is what an audit found. Its members are in the order of the original
 // audit's report; what this one adds comes after.
@@ -49,7 +50,10 @@ type Report struct {
 type Totals struct {
 	Questions     int `json:"questions"`
 	MarkedCorrect int `json:"marked_correct"`
-	Trajectories  int `json:"trajectories"`
+	Trajectories  int `json:"trajectories"` // that were read
+	// Recorded are the executions of which there should be one each: as many as
+	// receipts, or the run's own numbers, say.
+	Recorded int `json:"trajectories_recorded"`
 }
 
 // Severities and states of a check.
@@ -63,7 +67,7 @@ const (
 	Skip = "skip"
 )
 
-// A Check is what one of the ten checks found. Evidence of a check that passed is
+// A Check is what one check found. Evidence of a check that passed is
 // information.
 type Check struct {
 	ID         string   `json:"id"`
@@ -71,6 +75,11 @@ type Check struct {
 	Status     string   `json:"status"`
 	Evidence   []string `json:"evidence"`
 	HarnessGap string   `json:"harness_gap,omitempty"`
+	// Decided and NotDecidable count the tasks of a check that looks for their
+	// answers: those whose answer can be told from chance, and the others, which
+	// make a run neither dirty nor clean.
+	Decided      int `json:"decided,omitempty"`
+	NotDecidable int `json:"not_decidable,omitempty"`
 }
 
 // An Attestation sums the checks up. Clean: no critical check failed, which is what
@@ -171,10 +180,11 @@ func ParseReport(data []byte) (*Report, error) {
 	return r, nil
 }
 
-// Met reports whether the audit is clean, strictly if that was asked for.
+// Met reports whether the audit is clean; strictly, if that was asked for, which
+// wants it complete too.
 func (r *Report) Met() bool {
 	if r.strict {
-		return r.Attestation.StrictClean
+		return r.Attestation.StrictClean && r.Attestation.Complete
 	}
 	return r.Attestation.Clean
 }
@@ -206,6 +216,9 @@ func (r *Report) Print(out io.Writer) {
 		if c.HarnessGap != "" {
 			fmt.Fprintf(out, "       gap: %s\n", plain.Line(c.HarnessGap))
 		}
+		if c.NotDecidable > 0 {
+			fmt.Fprintf(out, "       decided: %d of %d answers; the others are too short to be told from chance\n", c.Decided, c.Decided+c.NotDecidable)
+		}
 	}
 	for _, b := range r.Bodies {
 		fmt.Fprintf(out, "body demanded: task %s step %d sha256:%s: %s\n", plain.Line(b.TaskID), b.Step, plain.Line(b.SHA256), plain.Line(b.Reason))
@@ -217,25 +230,29 @@ func (r *Report) Print(out io.Writer) {
 		}
 		fmt.Fprintf(out, "disposition of %.12s (%s), %s: %s\n       signed by %s, entry %d\n", plain.Line(d.Finding), plain.Line(d.Check), of, plain.Line(d.Reason), plain.Line(d.Key), d.Entry)
 	}
+	fmt.Fprintf(out, "trajectories: %d read of %d\n", r.Totals.Trajectories, r.Totals.Recorded)
 	a := r.Attestation
 	fmt.Fprintf(out, "attestation: clean=%t strict_clean=%t complete=%t\n", a.Clean, a.StrictClean, a.Complete)
 	if len(a.CriticalFailures) > 0 {
-		fmt.Fprintf(out, "CRITICAL failures: %s\n", joined(a.CriticalFailures))
+		fmt.Fprintf(out, "CRITICAL failures: %s\n", strings.Join(a.CriticalFailures, ", "))
 	}
 	if len(a.WarnFailures) > 0 {
-		fmt.Fprintf(out, "warnings that failed: %s\n", joined(a.WarnFailures))
+		fmt.Fprintf(out, "warnings that failed: %s\n", strings.Join(a.WarnFailures, ", "))
+	}
+	if !a.Complete {
+		fmt.Fprintf(out, "not complete: %s did not see all the evidence, so this report does not say that the run is clean\n", strings.Join(r.gappy(), ", "))
 	}
 }
 
-func joined(list []string) string {
-	var b bytes.Buffer
-	for i, s := range list {
-		if i > 0 {
-			b.WriteString(", ")
+// gappy are the checks that have a gap.
+func (r *Report) gappy() []string {
+	var list []string
+	for _, c := range r.Checks {
+		if c.HarnessGap != "" {
+			list = append(list, c.ID)
 		}
-		b.WriteString(s)
 	}
-	return b.String()
+	return list
 }
 
 // attest sums up the checks.

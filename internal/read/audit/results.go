@@ -1,14 +1,13 @@
 package audit
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"tallystick/internal/record/jsonvalue"
 	"tallystick/internal/record/refusal"
 )
 
@@ -33,12 +32,30 @@ type result struct {
 	answer   string
 	correct  bool
 	graded   bool // the record says whether the answer is correct
+	stated   stated
 	// worked are the numbers that AUD-2 reads, nil where the record has none.
 	turns, tokensIn, tokensOut *float64
 
-	// trajectory is the line of the task's trajectory, 0 if there is none.
+	// trajectory is the line of the trajectory whose answer this is, 0 if there is
+	// none, and executions the lines of all, by their number.
 	trajectory int
+	executions map[int64]int
+	// trajectoryTurns and trajectoryTokens say that it states these numbers.
+	trajectoryTurns, trajectoryTokens bool
 }
+
+// stated are members that a record has, even if they are null: a test split has no
+// expected answers and says so, which is not the same as leaving them out.
+type stated uint8
+
+const (
+	statesExpected stated = 1 << iota
+	statesCorrect
+	statesAnswer
+	statesLongAnswer // of which only the beginning is kept
+)
+
+func (r *result) states(m stated) bool { return r.stated&m != 0 }
 
 type taskKey struct{ id, model string }
 
@@ -121,7 +138,7 @@ func (a *auditor) digested(in Source, sum *string, read func(io.Reader) error) e
 func (a *auditor) header(name string, v jsontext.Value) error {
 	switch name {
 	case "model":
-		a.outerModel, _ = textValue(v)
+		a.outerModel, _ = jsonvalue.Text(v)
 	case "summary":
 		return a.takeMetadata(a.in.Results.Name+": summary", v, false)
 	}
@@ -135,7 +152,7 @@ func (a *auditor) addResult(place string, data []byte, model string) error {
 	if r.model == "" {
 		r.model = a.outerModel
 	}
-	err := members(data, func(name string, v jsontext.Value) error {
+	err := jsonvalue.Members(data, func(name string, v jsontext.Value) error {
 		if name == "results" && v.Kind() == '[' {
 			nested = v
 			return nil
@@ -152,7 +169,7 @@ func (a *auditor) addResult(place string, data []byte, model string) error {
 }
 
 func (a *auditor) addNested(place string, list jsontext.Value, model string) error {
-	return elements(list, func(i int, v jsontext.Value) error {
+	return jsonvalue.Elements(list, func(i int, v jsontext.Value) error {
 		if v.Kind() != '{' {
 			return refusal.Newf(refusal.Malformed, "%s: results[%d] is not an object", place, i)
 		}
@@ -164,27 +181,32 @@ func (a *auditor) addNested(place string, list jsontext.Value, model string) err
 func (r *result) take(name string, v jsontext.Value) error {
 	switch name {
 	case "task_id":
-		return textInto(&r.id, name, v, 1<<10)
+		return jsonvalue.TextInto(&r.id, name, v, 1<<10)
 	case "model":
-		return textInto(&r.model, name, v, 1<<10)
+		return jsonvalue.TextInto(&r.model, name, v, 1<<10)
 	case "question", "Question":
 		return clipInto(&r.question, v, maxKeptQuestion)
 	case "expected_output":
 		r.hasGold = v.Kind() != 'n'
+		r.stated |= statesExpected
 		return clipInto(&r.gold, v, maxKeptGold)
 	case "answer", "model_answer":
+		if r.stated |= statesAnswer; len(v) > maxKeptAnswer {
+			r.stated |= statesLongAnswer
+		}
 		return clipInto(&r.answer, v, maxKeptAnswer)
 	case "correct":
+		r.stated |= statesCorrect
 		r.correct, r.graded = string(v) == "true", v.Kind() != 'n'
 		if v.Kind() != 't' && v.Kind() != 'f' && v.Kind() != 'n' {
-			return fmt.Errorf("correct is %s, expected true or false", clip(string(v), 40))
+			return fmt.Errorf("correct is %s, expected true or false", jsonvalue.Clip(string(v), 40))
 		}
 	case "turns":
-		return numberInto(&r.turns, name, v)
+		return jsonvalue.NumberInto(&r.turns, name, v)
 	case "inputTokens":
-		return numberInto(&r.tokensIn, name, v)
+		return jsonvalue.NumberInto(&r.tokensIn, name, v)
 	case "outputTokens":
-		return numberInto(&r.tokensOut, name, v)
+		return jsonvalue.NumberInto(&r.tokensOut, name, v)
 	}
 	return nil
 }
@@ -219,85 +241,8 @@ func ofModel(model string) string {
 	return " of model " + model
 }
 
-// members visits the members of a JSON object. The values are valid until visit
-// returns.
-func members(data []byte, visit func(name string, v jsontext.Value) error) error {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(data))
-	tok, err := dec.ReadToken()
-	if err != nil {
-		return err
-	}
-	if tok.Kind() != '{' {
-		return errors.New("expected a JSON object")
-	}
-	for dec.PeekKind() != '}' {
-		tok, err := dec.ReadToken()
-		if err != nil {
-			return err
-		}
-		name := tok.String()
-		v, err := dec.ReadValue()
-		if err != nil {
-			return err
-		}
-		if err := visit(name, v); err != nil {
-			return err
-		}
-	}
-	if _, err := dec.ReadToken(); err != nil {
-		return err
-	}
-	if _, err := dec.ReadToken(); err != io.EOF {
-		return cmpErr(err, func() error { return errors.New("text after the end of the record") })
-	}
-	return nil
-}
-
-// elements visits the elements of a JSON list.
-func elements(list jsontext.Value, visit func(i int, v jsontext.Value) error) error {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(list))
-	if _, err := dec.ReadToken(); err != nil {
-		return err
-	}
-	for i := 0; dec.PeekKind() != ']'; i++ {
-		v, err := dec.ReadValue()
-		if err != nil {
-			return err
-		}
-		if err := visit(i, v); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// textValue is the text that a string stands for, and any other value's JSON.
-// Null has none.
-func textValue(v jsontext.Value) (string, bool) {
-	switch v.Kind() {
-	case 'n':
-		return "", false
-	case '"':
-		b, err := jsontext.AppendUnquote(nil, v)
-		return string(b), err == nil
-	}
-	return string(v), true
-}
-
-func textInto(to *string, name string, v jsontext.Value, most int) error {
-	if v.Kind() != '"' {
-		return fmt.Errorf("%s is %s, expected a text", name, clip(string(v), 40))
-	}
-	s, _ := textValue(v)
-	if len(s) > most {
-		return fmt.Errorf("%s has %d bytes, expected at most %d", name, len(s), most)
-	}
-	*to = s
-	return nil
-}
-
 func clipInto(to *string, v jsontext.Value, most int) error {
-	s, _ := textValue(v)
-	*to = clip(s, most)
+	s, _ := jsonvalue.Text(v)
+	*to = jsonvalue.Clip(s, most)
 	return nil
 }

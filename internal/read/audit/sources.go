@@ -8,11 +8,10 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
+	"tallystick/internal/read/program"
 	"tallystick/internal/record/refusal"
 )
 
@@ -27,11 +26,16 @@ func (a *auditor) readSources(ctx context.Context) error {
 	files := slices.Clone(a.in.Sources)
 	slices.SortFunc(files, func(x, y SourceFile) int { return strings.Compare(x.Path, y.Path) })
 	all := sha256.New()
+	a.carrier = newCarrier(a)
 	for _, s := range files {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		data, err := readSource(s)
+		if err != nil && refusal.Of(err).Name == refusal.TooLarge && !IsProgram(s.Path, nil) {
+			a.carrier.gaps = append(a.carrier.gaps, fmt.Sprintf("%s has more than %d bytes and was not read", s.Path, maxSource))
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -42,6 +46,11 @@ func (a *auditor) readSources(ctx context.Context) error {
 		}
 		fmt.Fprintf(all, "%s  %s\n", got, s.Path)
 		a.readSource(s.Path, data)
+		if s.Agent {
+			if err := a.carrier.read(ctx, s.Path, data); err != nil {
+				return err
+			}
+		}
 	}
 	a.inputs.Sources = hex.EncodeToString(all.Sum(nil))
 	return nil
@@ -64,7 +73,7 @@ func readSource(s SourceFile) ([]byte, error) {
 }
 
 func (a *auditor) readSource(name string, data []byte) {
-	l := languageOf(name, data)
+	l := program.LanguageOf(name, data)
 	if l == nil {
 		if isOtherProgram(name, data) {
 			a.unread = append(a.unread, name)
@@ -73,11 +82,14 @@ func (a *auditor) readSource(name string, data []byte) {
 	}
 	a.found[aud8].auditable++
 	a.found[aud9].auditable++
-	for _, m := range keyPaths(data, nil) {
-		a.found[aud8].fails = append(a.found[aud8].fails, fmt.Sprintf("%s:%d: reads an answer key: %s", name, m.line, quoted(m.path)))
+	p := program.Read(l, data)
+	for _, m := range keysIn(p.Texts) {
+		if !isSanctioned(m.path) {
+			a.found[aud8].fails = append(a.found[aud8].fails, fmt.Sprintf("%s:%d: reads an answer key: %s", name, m.line, quoted(visible(m.path))))
+		}
 	}
-	for _, m := range l.dynamic(data) {
-		a.found[aud9].fails = append(a.found[aud9].fails, fmt.Sprintf("%s:%d: %s: %s", name, m.line, m.id, quoted(m.text)))
+	for _, r := range p.Runs {
+		a.found[aud9].fails = append(a.found[aud9].fails, fmt.Sprintf("%s:%d: %s: %s", name, r.Line, r.ID, quoted(r.Text)))
 	}
 }
 
@@ -93,8 +105,8 @@ func (a *auditor) sourceGaps() {
 		if len(a.in.SourceGaps) > 0 {
 			f.gap = someOf(a.in.SourceGaps)
 		}
-		if unread := a.unreadPrograms(); len(unread) > 0 && f.gap == "" {
-			f.gap = fmt.Sprintf("programs in languages that are not read here: %s", someOf(unread))
+		if len(a.unread) > 0 && f.gap == "" {
+			f.gap = fmt.Sprintf("programs in languages that are not read here: %s", someOf(a.unread))
 		}
 		if f.auditable == 0 && f.gap == "" {
 			f.gap = "no sources supplied"
@@ -113,30 +125,23 @@ func someOf(list []string) string {
 	return strings.Join(list, "; ")
 }
 
-// otherPrograms are extensions of programs that the audit cannot read.
-var otherPrograms = []string{".c", ".cc", ".class", ".cpp", ".cs", ".dll", ".dylib", ".ex", ".exe", ".exs", ".hs", ".ipynb", ".jar", ".java", ".jl", ".kt", ".lua", ".php", ".pl", ".pyc", ".r", ".rb", ".rs", ".scala", ".so", ".swift", ".wasm"}
+// otherPrograms are extensions of programs that the audit cannot read, besides
+// scripts: a compiler made them, or makes something of them.
+var otherPrograms = []string{".c", ".cc", ".class", ".cpp", ".cs", ".dll", ".dylib", ".exe", ".hs", ".jar", ".java", ".kt", ".pyc", ".rs", ".scala", ".so", ".swift", ".wasm"}
 
 // binaries are how programs begin that a compiler made: ELF, Mach-O, PE.
 var binaries = []string{"\x7fELF", "\xcf\xfa\xed\xfe", "\xce\xfa\xed\xfe", "\xca\xfe\xba\xbe", "MZ"}
 
 // isOtherProgram reports whether a source is a program that the audit cannot read.
 func isOtherProgram(name string, data []byte) bool {
-	return slices.Contains(otherPrograms, strings.ToLower(path.Ext(name))) || bytes.HasPrefix(data, []byte("#!")) ||
+	ext := strings.ToLower(path.Ext(name))
+	return slices.Contains(otherPrograms, ext) || slices.Contains(scripts, ext) || bytes.HasPrefix(data, []byte("#!")) ||
 		slices.ContainsFunc(binaries, func(magic string) bool { return bytes.HasPrefix(data, []byte(magic)) })
 }
 
 // MayBeProgram reports whether a file of this name may be a program.
 func MayBeProgram(name string) bool {
 	return !slices.Contains(dataFiles, strings.ToLower(path.Ext(name)))
-}
-
-// unreadPrograms are the sources that are such programs, if receipts say that the
-// sources are everything: of other files it is unknown what decides a score.
-func (a *auditor) unreadPrograms() []string {
-	if a.in.Vouched == nil {
-		return nil
-	}
-	return a.unread
 }
 
 // dataFiles are extensions of files that are not programs.
@@ -146,90 +151,4 @@ var dataFiles = []string{".json", ".jsonl", ".yaml", ".yml", ".toml", ".txt", ".
 // the audit cannot read.
 func (a *auditor) unreadSource() bool {
 	return slices.ContainsFunc(a.in.Sources, func(s SourceFile) bool { return MayBeProgram(s.Path) })
-}
-
-// Paths of answer keys, as the original has them.
-const (
-	pathShaped = "(?:^|[\\s\"'`=(])((?:~|\\.{1,2})?[\\w~.-]*[/\\\\][\\w/\\\\ .~-]*\\.(?:json|jsonl|csv|txt|yaml|yml|parquet))"
-	answerKey  = `(?i)(?:^|[/\\_.-])(answer(?:s|[_-]?key)?|gold(?:en)?[_-]?(?:answers?|labels?|set)?|solutions?|ground[_-]?truth|labels)(?:[/\\_.-]|\.(?:json|jsonl|csv|txt|yaml|yml)\b|$)`
-)
-
-// sanctioned are the folders where a harness keeps its data set.
-var sanctioned = []string{".cache/huggingface/", ".cache/ruflo/gaia/dataset/"}
-
-var pathPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pathShaped) })
-var keyPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(answerKey) })
-
-// writes are marks of a line that writes the file that it names.
-var writes = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)["'][wax]b?\+?["']|>>?\s*["']?[\w~./\\-]*$|write_?file|\.write_text|\.to_(?:csv|json)|os\.create|createwritestream|\btee\s|json\.dump\(|mode\s*=\s*["']w`)
-})
-
-type keyPath struct {
-	line int
-	path string
-}
-
-// keyPaths finds paths of answer keys that a text reads. What it writes itself is
-// its own; written collects that.
-func keyPaths(text []byte, written map[string]bool) []keyPath {
-	var list []keyPath
-	n := 0
-	for line := range bytes.Lines(text) {
-		n++
-		if !bytes.ContainsAny(line, `/\`) {
-			continue
-		}
-		for _, m := range pathPattern().FindAllSubmatchIndex(line, -1) {
-			p := string(line[m[2]:m[3]])
-			if !keyPattern().MatchString(p) || isSanctioned(p) {
-				continue
-			}
-			clean := path.Clean(strings.ReplaceAll(p, `\`, "/"))
-			before, after := line[:m[2]], line[m[3]:]
-			if writes().Match(before) || writes().Match(after[:min(len(after), 40)]) {
-				if written != nil {
-					written[clean] = true
-				}
-				continue
-			}
-			if written[clean] {
-				continue
-			}
-			list = append(list, keyPath{n, p})
-		}
-	}
-	return list
-}
-
-// isSanctioned reports whether a path lies in the data set, once .. is resolved.
-func isSanctioned(p string) bool {
-	clean := path.Clean(strings.ReplaceAll(p, `\`, "/"))
-	for _, dir := range sanctioned {
-		if strings.Contains(clean, dir) {
-			return true
-		}
-	}
-	return false
-}
-
-// keyReads is AUD-8 on what tools were called with.
-func (w *worker) keyReads(o *outcome) {
-	f := &o.found[aud8]
-	written := map[string]bool{}
-	for i := range o.t.steps {
-		s := &o.t.steps[i]
-		if s.kind != stepCall {
-			continue
-		}
-		if s.name == "file_write" || s.name == "write_file" {
-			for _, m := range keyPaths(s.text, nil) {
-				written[path.Clean(strings.ReplaceAll(m.path, `\`, "/"))] = true
-			}
-			continue
-		}
-		for _, m := range keyPaths(s.text, written) {
-			f.fails = append(f.fails, fmt.Sprintf("task %s: step %d: tool_call %s reads an answer key: %s", o.r.id, i, quoted(s.name), quoted(m.path)))
-		}
-	}
 }

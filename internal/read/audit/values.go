@@ -2,45 +2,16 @@ package audit
 
 import (
 	"encoding/json"
-	"fmt"
-	"math"
 	"strconv"
-	"strings"
-	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"tallystick/internal/record/jsonvalue"
 )
-
-// clip cuts a text between two characters. The copy does not hold on to the
-// rest.
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return strings.Clone(s)
-	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return strings.Clone(s[:most])
-}
-
-// numberInto takes a number that counts something; null counts nothing.
-func numberInto(to **float64, name string, v jsontext.Value) error {
-	if v.Kind() == 'n' {
-		return nil
-	}
-	n, err := strconv.ParseFloat(string(v), 64)
-	if v.Kind() != '0' || err != nil || math.IsInf(n, 0) || n < 0 {
-		return fmt.Errorf("%s is %s, expected a number from 0", name, clip(string(v), 40))
-	}
-	*to = &n
-	return nil
-}
 
 func showNumber(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
 // quoted shows a text inside a finding, cut to what a person reads.
 func quoted(s string) string {
-	short := clip(s, 120)
+	short := jsonvalue.Clip(s, 120)
 	if short != s {
 		short += "…"
 	}
@@ -49,29 +20,4 @@ func quoted(s string) string {
 		return strconv.Quote(short)
 	}
 	return string(b)
-}
-
-// normaliseAnswer is the original's normalisation of an answer: trimmed, in lower
-// case, without one pair of quotes, white space as single spaces.
-func normaliseAnswer(raw string) string {
-	s := strings.ToLower(strings.TrimFunc(raw, isJSSpace))
-	for _, q := range []string{`"`, `'`} {
-		if strings.HasPrefix(s, q) && strings.HasSuffix(s, q) {
-			if len(s) < 2 {
-				return ""
-			}
-			s = s[1 : len(s)-1]
-			break
-		}
-	}
-	return strings.Join(strings.FieldsFunc(s, isJSSpace), " ")
-}
-
-// isJSSpace is what \s and trim take for white space in JavaScript.
-func isJSSpace(r rune) bool {
-	switch r {
-	case '\t', '\n', '\v', '\f', '\r', ' ', 0xa0, 0x1680, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000, 0xfeff:
-		return true
-	}
-	return 0x2000 <= r && r <= 0x200a
 }

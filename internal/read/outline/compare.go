@@ -1,7 +1,9 @@
 package outline
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"tallystick/internal/run/similarity"
@@ -23,11 +25,39 @@ func (d *Difference) Turn() int {
 	return d.Golden.Turn
 }
 
+// meaning says in words what became of the step; "" if its lines say it.
+func (d *Difference) meaning() string {
+	step := "step"
+	if d.Golden != nil && d.Golden.Kind == user || d.Golden == nil && d.Got.Kind == user {
+		step = "turn"
+	}
+	switch d.Change {
+	case trajectory.New:
+		return "the golden file does not have this " + step
+	case trajectory.Missing:
+		return "the run dropped this " + step
+	case trajectory.Reordered:
+		if d.Golden.Turn != d.Got.Turn {
+			return fmt.Sprintf("this step moved here from turn %d", d.Golden.Turn)
+		}
+		return "this step moved within its turn"
+	case trajectory.Replaced:
+		return "the run has another step in its place"
+	case trajectory.Denied:
+		return "this step was permitted and is denied now"
+	}
+	return ""
+}
+
 // String describes the difference with both sides, on several lines that are safe to
 // print.
 func (d *Difference) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "turn %d: %s\n", d.Turn(), d.Change)
+	fmt.Fprintf(&b, "turn %d: %s", d.Turn(), d.Change)
+	if meaning := d.meaning(); meaning != "" {
+		fmt.Fprintf(&b, ": %s", meaning)
+	}
+	b.WriteByte('\n')
 	for _, side := range []struct {
 		sign byte
 		move *Move
@@ -45,127 +75,279 @@ func (d *Difference) String() string {
 // order of the run; none if they are the same at the level. It knows structure and
 // behaviour.
 //
-// What both have in the same order is the same. Of the rest, a move that both have is
-// reordered, two of the same tool, key or path are one that changed, and what is then
-// left is missing or new.
+// It finds which turn of the one is which of the other, then within each pair of turns
+// the longest sequence of steps that both have. Of what is left, a step that both have
+// moved; two about the same thing in the same turn are one that changed; two at the
+// same place are one that was replaced; and what is then left is missing or new.
 func Compare(golden, got *Outline, level Level) []Difference {
-	a, b := golden.at(level), got.at(level)
-	inA, inB := make([]bool, len(a)), make([]bool, len(b))
-	for _, m := range similarity.Align(keys(a, wholeMove), keys(b, wholeMove)) {
-		inA[m.A], inB[m.B] = true, true
+	c := comparison{a: sidesOf(golden, level), b: sidesOf(got, level)}
+	for _, m := range pairSections(c.a.sections, c.b.sections) {
+		c.align(m.A, m.B)
 	}
-	p := pairing{a: a, b: b, inA: inA, inB: inB, of: make([]*Difference, len(b))}
-	p.pair(anywhere, func(_, _ *Move) trajectory.Change { return trajectory.Reordered })
-	p.pair(sameThing, changeOf)
-	var list []Difference
-	for i := range b {
-		switch {
-		case p.of[i] != nil:
-			list = append(list, *p.of[i])
-		case !inB[i]:
-			list = append(list, Difference{trajectory.New, nil, &b[i]})
-		}
-	}
-	for i := range a {
-		if !inA[i] {
-			list = insertMissing(list, &a[i])
-		}
-	}
-	return list
+	c.place()
+	c.pair(func(s *placed) string { return s.content }, func(_, _ *Move) trajectory.Change { return trajectory.Reordered })
+	c.pair(func(s *placed) string { return s.gap + "\n" + s.thing() }, changeOf)
+	c.pair(func(s *placed) string { return s.in + "\n" + s.thing() }, changeOf)
+	c.pair(func(s *placed) string { return s.gap }, func(_, _ *Move) trajectory.Change { return trajectory.Replaced })
+	return c.differences()
 }
 
-// insertMissing puts a move that the run does not have before what is new in its turn,
-// which may be there in its place, and before later turns.
-func insertMissing(list []Difference, m *Move) []Difference {
-	at := len(list)
-	for at > 0 && (list[at-1].Turn() > m.Turn || list[at-1].Turn() == m.Turn && list[at-1].Change == trajectory.New) {
-		at--
-	}
-	list = append(list, Difference{})
-	copy(list[at+1:], list[at:])
-	list[at] = Difference{trajectory.Missing, m, nil}
-	return list
+// A placed is a step with its place in the comparison.
+type placed struct {
+	*Move
+	content string // all of it but the number of its turn
+	in, gap string // the pair of sections that it is in, and the place between steps that both have
+	matched int    // the step of the other side, from 1; 0 if there is none
+	change  trajectory.Change
 }
 
-// at is what a level compares.
-func (o *Outline) at(level Level) []Move {
-	if level == Behaviour {
-		return o.Moves
+// thing is what a step is about.
+func (p *placed) thing() string {
+	if p.Kind == end {
+		return p.Kind
 	}
-	var moves []Move
-	for _, m := range o.Moves {
-		if m.Kind == call || m.Kind == handoff {
+	return p.Kind + " " + p.What
+}
+
+// A section is the steps of one turn, those before the first turn, or those after the
+// last answer: a run that has fewer turns ends as before, and its end did not move.
+type section struct {
+	from, to int
+	whole    string // its contents
+	marker   string // how it begins: what the user said
+}
+
+type side struct {
+	steps    []placed
+	sections []section
+}
+
+// sidesOf cuts an outline into sections and keeps the steps that a level compares.
+func sidesOf(o *Outline, level Level) side {
+	var s side
+	tail := tailOf(o.Moves)
+	for i := range o.Moves {
+		m := o.Moves[i]
+		last := len(s.sections) - 1
+		if last < 0 || i == tail || i < tail && m.Turn != o.Moves[i-1].Turn {
+			marker := fmt.Sprintf("turn %d", m.Turn)
+			switch {
+			case i >= tail:
+				marker = "the end"
+			case m.Kind == user:
+				marker = string(m.format(nil))[len(user):]
+			}
+			s.sections = append(s.sections, section{from: len(s.steps), to: len(s.steps), marker: marker})
+			last++
+		}
+		if level == Structure {
+			if !structural[m.Kind] {
+				continue
+			}
 			m.Outcome = ""
-			moves = append(moves, m)
 		}
+		s.steps = append(s.steps, placed{Move: &m, content: string(m.format(nil))})
+		s.sections[last].to = len(s.steps)
 	}
-	return moves
+	for i := range s.sections {
+		x := &s.sections[i]
+		var whole strings.Builder
+		for _, p := range s.steps[x.from:x.to] {
+			whole.WriteString(p.content)
+		}
+		x.whole = whole.String()
+	}
+	return s
 }
 
-// A pairing finds moves of two outlines that belong together.
-type pairing struct {
-	a, b     []Move
-	inA, inB []bool // has its partner
-	of       []*Difference
-}
-
-// pair gives each move of b that has no partner yet the first one of a with the same
-// key that has none.
-func (p *pairing) pair(key func(*Move) Move, change func(a, b *Move) trajectory.Change) {
-	free := map[Move][]int{}
-	for i := range p.a {
-		if !p.inA[i] {
-			free[key(&p.a[i])] = append(free[key(&p.a[i])], i)
+// tailOf is where the steps begin that belong to the run and not to its last turn.
+func tailOf(moves []Move) int {
+	for i := len(moves) - 1; i >= 0; i-- {
+		switch {
+		case moves[i].Kind == answer:
+			return i + 1
+		case moves[i].Kind == user:
+			i = 0 // the last turn has no answer
 		}
 	}
-	for j := range p.b {
-		k := key(&p.b[j])
-		if p.inB[j] || len(free[k]) == 0 {
+	if n := len(moves); n > 0 && moves[n-1].Kind == end {
+		return n - 1
+	}
+	return len(moves)
+}
+
+// pairSections finds which section is which: by all that is in them, or else by how they
+// begin, or else by their order.
+func pairSections(a, b []section) []similarity.Match {
+	matches := align(a, b, func(s *section) string { return s.marker + s.whole })
+	matches = between(matches, a, b, func(a, b []section) []similarity.Match {
+		return align(a, b, func(s *section) string { return s.marker })
+	})
+	return between(matches, a, b, func(a, b []section) []similarity.Match {
+		var list []similarity.Match
+		for i := range min(len(a), len(b)) {
+			list = append(list, similarity.Match{A: i, B: i})
+		}
+		return list
+	})
+}
+
+func align[T any](a, b []T, key func(*T) string) []similarity.Match {
+	keys := func(list []T) []string {
+		out := make([]string, len(list))
+		for i := range list {
+			out[i] = key(&list[i])
+		}
+		return out
+	}
+	return similarity.Align(keys(a), keys(b))
+}
+
+// between adds matches in what lies between those that there are.
+func between[T any](matches []similarity.Match, a, b []T, more func(a, b []T) []similarity.Match) []similarity.Match {
+	var list []similarity.Match
+	i, j := 0, 0
+	for _, m := range append(slices.Clone(matches), similarity.Match{A: len(a), B: len(b)}) {
+		for _, found := range more(a[i:m.A], b[j:m.B]) {
+			list = append(list, similarity.Match{A: i + found.A, B: j + found.B})
+		}
+		if m.A < len(a) {
+			list = append(list, m)
+		}
+		i, j = m.A+1, m.B+1
+	}
+	return list
+}
+
+type comparison struct {
+	a, b side
+}
+
+// align matches the steps that two sections have in the same order, and says of the
+// others between which of those they are.
+func (c *comparison) align(i, j int) {
+	x, y := c.a.sections[i], c.b.sections[j]
+	a, b := c.a.steps[x.from:x.to], c.b.steps[y.from:y.to]
+	in := fmt.Sprintf("both %d", i)
+	for k := range a {
+		a[k].in = in
+	}
+	for k := range b {
+		b[k].in = in
+	}
+	from, to := 0, 0
+	for n, m := range append(align(a, b, func(p *placed) string { return p.content }), similarity.Match{A: len(a), B: len(b)}) {
+		gap := fmt.Sprintf("%s, %d", in, n)
+		for ; from < m.A; from++ {
+			a[from].gap = gap
+		}
+		for ; to < m.B; to++ {
+			b[to].gap = gap
+		}
+		if m.A < len(a) {
+			a[m.A].matched, b[m.B].matched = y.from+m.B+1, x.from+m.A+1
+		}
+		from, to = m.A+1, m.B+1
+	}
+}
+
+// place gives steps of sections that the other side does not have places of their own.
+func (c *comparison) place() {
+	for name, s := range map[string]*side{"golden": &c.a, "run": &c.b} {
+		for i := range s.steps {
+			if p := &s.steps[i]; p.in == "" {
+				p.in, p.gap = name, fmt.Sprint(name, i)
+			}
+		}
+	}
+}
+
+// pair gives each step of the run that has no partner yet the first golden one with the
+// same key that has none.
+func (c *comparison) pair(key func(*placed) string, change func(a, b *Move) trajectory.Change) {
+	free := map[string][]int{}
+	for i := range c.a.steps {
+		if p := &c.a.steps[i]; p.matched == 0 {
+			free[key(p)] = append(free[key(p)], i)
+		}
+	}
+	for j := range c.b.steps {
+		p := &c.b.steps[j]
+		k := key(p)
+		if p.matched != 0 || len(free[k]) == 0 {
 			continue
 		}
 		i := free[k][0]
 		free[k] = free[k][1:]
-		p.inA[i], p.inB[j] = true, true
-		p.of[j] = &Difference{change(&p.a[i], &p.b[j]), &p.a[i], &p.b[j]}
+		p.matched, c.a.steps[i].matched = i+1, j+1
+		p.change = change(c.a.steps[i].Move, p.Move)
 	}
 }
 
-func keys(moves []Move, key func(*Move) Move) []Move {
-	list := make([]Move, len(moves))
-	for i := range moves {
-		list[i] = key(&moves[i])
+// differences lists what is not the same in the order of the run; what is missing
+// stands after the last step before it that both have, changed or not.
+func (c *comparison) differences() []Difference {
+	type at struct {
+		place int
+		Difference
 	}
-	return list
-}
-
-func wholeMove(m *Move) Move { return *m }
-
-// anywhere is a move whichever turn it is in.
-func anywhere(m *Move) Move {
-	return Move{Kind: m.Kind, What: m.What, Detail: m.Detail, Outcome: m.Outcome}
-}
-
-// sameThing is what a move is about, in its turn.
-func sameThing(m *Move) Move {
-	if m.Kind == end {
-		return Move{Kind: m.Kind}
+	var list []at
+	for j := range c.b.steps {
+		switch p := &c.b.steps[j]; {
+		case p.change != "":
+			list = append(list, at{2*j + 1, Difference{p.change, c.a.steps[p.matched-1].Move, p.Move}})
+		case p.matched == 0:
+			list = append(list, at{2*j + 1, Difference{trajectory.New, nil, p.Move}})
+		}
 	}
-	return Move{Turn: m.Turn, Kind: m.Kind, What: m.What}
+	after := 0
+	for i := range c.a.steps {
+		p := &c.a.steps[i]
+		switch {
+		case p.matched == 0:
+			list = append(list, at{after, Difference{trajectory.Missing, p.Move, nil}})
+		case c.b.steps[p.matched-1].change != trajectory.Reordered:
+			after = 2 * p.matched
+		}
+	}
+	slices.SortStableFunc(list, func(x, y at) int { return cmp.Compare(x.place, y.place) })
+	var out []Difference
+	for _, d := range list {
+		out = append(out, d.Difference)
+	}
+	return out
 }
 
-// changeOf names what differs between two moves about the same thing.
+// changeOf names what differs between two steps about the same thing.
 func changeOf(a, b *Move) trajectory.Change {
 	switch {
+	case b.isDenied() && !a.isDenied():
+		return trajectory.Denied
+	case a.isDenied() != b.isDenied():
+		return trajectory.ChangedVerdict
 	case a.Detail != b.Detail:
 		return trajectory.ChangedArguments
-	case a.Kind == call && (a.Outcome == "denied") != (b.Outcome == "denied"), a.Kind == approval:
-		return trajectory.ChangedVerdict
-	case a.Kind == call:
-		return trajectory.ChangedResult
-	case a.Kind == remember:
-		return trajectory.ChangedMemory
-	case a.Kind == answer, a.Kind == end && a.What == b.What:
-		return trajectory.ChangedAnswer
+	case a.What != b.What:
+		return trajectory.ChangedFields
+	case a.Kind == offer:
+		return trajectory.ChangedTools
+	}
+	golden, got := strings.Split(a.Outcome, "\n"), strings.Split(b.Outcome, "\n")
+	for i := range max(len(golden), len(got)) {
+		var was, is string
+		if i < len(golden) {
+			was = golden[i]
+		}
+		if i < len(got) {
+			is = got[i]
+		}
+		if was == is {
+			continue
+		}
+		word, _, _ := strings.Cut(cmp.Or(is, was), " ")
+		if change := changeOfLine(a.Kind, word); change != trajectory.ChangedFields {
+			return change
+		}
 	}
 	return trajectory.ChangedFields
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -16,14 +15,14 @@ import (
 	"tallystick/internal/run/trajectory"
 )
 
-const header = "tallystick golden outline v2\n"
+const header = "tallystick golden outline v3\n"
 
 // IsOutline reports whether a golden file holds an outline. Those of the level exact
 // hold a trace of every event.
 func IsOutline(file []byte) bool { return bytes.HasPrefix(file, []byte("tallystick golden outline ")) }
 
 // Format writes an outline as text for people to review: the prompts, then a line for
-// each move with what came of it below. What cannot be seen is escaped.
+// each step with what was said of it below. What cannot be seen is escaped.
 func (o *Outline) Format() []byte {
 	out := []byte(header)
 	for _, p := range o.Prompts {
@@ -58,8 +57,10 @@ func (m *Move) format(out []byte) []byte {
 		out = append(append(out, ' '), m.Detail...)
 	}
 	out = append(out, '\n')
-	if m.Outcome != "" {
-		out = append(append(append(out, "    "...), m.Outcome...), '\n')
+	for l := range strings.SplitSeq(m.Outcome, "\n") {
+		if l != "" {
+			out = append(append(append(out, "    "...), l...), '\n')
+		}
 	}
 	return out
 }
@@ -74,6 +75,11 @@ func Parse(file []byte) (*Outline, error) {
 	if at := bytes.Index(file, []byte("\r\n")); at >= 0 {
 		return nil, refusal.Newf(refusal.Malformed, "golden outline: line %d: it ends in CR LF, expected LF", 1+bytes.Count(file[:at], []byte("\n"))).
 			WithHint(`git or an editor changed the line ends; "/golden/** -text" in .gitattributes stops git from it`)
+	}
+	if IsOutline(file) && !bytes.HasPrefix(file, []byte(header)) {
+		found, _, _ := strings.Cut(string(file[:min(len(file), 80)]), "\n")
+		return nil, refusal.Newf(refusal.Malformed, "golden outline: line 1: found %q, expected %q", found, strings.TrimSpace(header)).
+			WithHint(`another version of the program wrote it; write it again with "tally golden update" and have it reviewed`)
 	}
 	o, at, err := parse(file)
 	if err != nil {
@@ -140,11 +146,11 @@ func (o *Outline) addText(l string) error {
 
 func (o *Outline) addMove(turn int, l string) error {
 	if turn < 0 || turn > trajectory.MaxEvents {
-		return errors.New("expected a turn before the first move")
+		return errors.New("expected a turn before the first step")
 	}
 	kind, rest, _ := strings.Cut(l, " ")
-	if !slices.Contains(kinds(), kind) || strings.HasPrefix(rest, " ") {
-		return fmt.Errorf("expected a move, found %.80q", l)
+	if !isKind(kind) || strings.HasPrefix(rest, " ") {
+		return fmt.Errorf("expected a step, found %.80q", l)
 	}
 	m := Move{Turn: turn, Kind: kind, Detail: rest}
 	if strings.HasPrefix(rest, `"`) {
@@ -159,9 +165,13 @@ func (o *Outline) addMove(turn int, l string) error {
 
 func (o *Outline) addOutcome(l string) error {
 	if len(o.Moves) == 0 {
-		return errors.New("an outcome stands before the first move")
+		return errors.New("a line stands before the first step")
 	}
-	o.Moves[len(o.Moves)-1].Outcome = l
+	m := &o.Moves[len(o.Moves)-1]
+	if m.Outcome != "" {
+		m.Outcome += "\n"
+	}
+	m.Outcome += l
 	return nil
 }
 

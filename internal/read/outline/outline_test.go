@@ -12,7 +12,9 @@ func moves(words ...string) *Outline {
 	o := &Outline{}
 	for _, w := range words {
 		m := Move{Turn: 1}
-		fmt.Sscanf(w, "%s %s %s %s", &m.Kind, &m.What, &m.Detail, &m.Outcome)
+		for i, word := range strings.SplitN(w, " ", 4) {
+			*[]*string{&m.Kind, &m.What, &m.Detail, &m.Outcome}[i] = word
+		}
 		o.Moves = append(o.Moves, m)
 	}
 	return o
@@ -25,18 +27,26 @@ func TestDifferencesAreNamed(t *testing.T) {
 		structure   string
 		behaviour   string
 	}{
-		{"nothing", []string{"call a {} x"}, []string{"call a {} x"}, "", ""},
-		{"a result", []string{"call a {} x"}, []string{"call a {} y"}, "", "changed_result"},
-		{"arguments", []string{"call a {1} x"}, []string{"call a {2} x"}, "changed_arguments", "changed_arguments"},
-		{"denied", []string{"call a {} x"}, []string{"call a {} denied"}, "", "changed_verdict"},
+		{"nothing", []string{"call a {} gave x"}, []string{"call a {} gave x"}, "", ""},
+		{"a result", []string{"call a {} gave x"}, []string{"call a {} gave y"}, "", "changed_result"},
+		{"arguments", []string{"call a {1} gave x"}, []string{"call a {2} gave x"}, "changed_arguments", "changed_arguments"},
+		{"denied", []string{`call a {} policy "allow"`}, []string{`call a {} policy "deny"`}, "", "denied"},
+		{"a question to a person, and no", []string{`call a {} policy "allow"`}, []string{"call a {} policy \"escalate\"\nasked\nanswered approved false\npolicy \"deny\""}, "", "denied"},
+		{"a question to a person, and yes", []string{`call a {} policy "allow"`}, []string{"call a {} policy \"escalate\"\nasked\nanswered approved true\npolicy \"allow\""}, "", "changed_verdict"},
+		{"permitted", []string{`call a {} policy "deny"`}, []string{`call a {} policy "allow"`}, "", "changed_verdict"},
+		{"a denied write", []string{"memory k  wants 1\npolicy \"allow\"\nwritten"}, []string{"memory k  wants 1\npolicy \"deny\""}, "", "denied"},
 		{"one less", []string{"call a {} x", "call b {} x"}, []string{"call b {} x"}, "missing", "missing"},
 		{"one more", []string{"call b {} x"}, []string{"call b {} x", "call a {} x"}, "new", "new"},
 		{"the same again", []string{"call b {} x"}, []string{"call b {} x", "call b {} x"}, "new", "new"},
 		{"another order", []string{"call a {} x", "call b {} x"}, []string{"call b {} x", "call a {} x"}, "reordered", "reordered"},
-		{"another tool", []string{"call a {} x"}, []string{"call b {} x"}, "missing new", "missing new"},
-		{"another answer", []string{"answer - - x"}, []string{"answer - - y"}, "", "changed_answer"},
+		{"another tool", []string{"call a {} x"}, []string{"call b {} x"}, "replaced", "replaced"},
+		{"another answer", []string{"answer   said x"}, []string{"answer   said y"}, "", "changed_answer"},
 		{"another end", []string{"end completed"}, []string{"end failed"}, "", "changed_fields"},
-		{"memory", []string{"memory k - x"}, []string{"memory k - y"}, "", "changed_memory"},
+		{"memory", []string{"memory k  wants x"}, []string{"memory k  wants y"}, "", "changed_memory"},
+		{"a description", []string{"offer a  is 1"}, []string{"offer a  is 2"}, "", "changed_tools"},
+		{"a class of a tool", []string{"call a {} wants class 1"}, []string{"call a {} wants class 2"}, "", "changed_fields"},
+		{"an error", []string{"model m  asked"}, []string{"model m  asked\nerror name \"status 500\""}, "", "changed_fields"},
+		{"a violation", []string{"call a {} gave 1"}, []string{"call a {} gave 1\nviolation \"x\""}, "", "changed_verdict"},
 		// Only the two that changed are told, whatever lies between them.
 		{"two of many", []string{"call a {1} x", "call b {} x", "call c {} x", "call d {1} x"}, []string{"call a {2} x", "call b {} x", "call c {} x", "call d {2} x"}, "changed_arguments changed_arguments", "changed_arguments changed_arguments"},
 	} {
@@ -105,7 +115,7 @@ func TestFilesReadBack(t *testing.T) {
 	}
 	for name, bad := range map[string]string{
 		"an empty file":     "",
-		"another version":   strings.Replace(string(file), "v2", "v3", 1),
+		"another version":   strings.Replace(string(file), "v3", "v2", 1),
 		"a blank more":      strings.Replace(string(file), "call ", "call  ", 1),
 		"no turn":           header + "\ncall \"a\"\n",
 		"an outcome first":  header + "\nturn 1\n    gave 1\n",

@@ -347,7 +347,23 @@ func (s *Source) makeComparison(out *Recounted, name string, h *history.History,
 		out.Compare(name, "paired", kept.Paired, err.Error(), false)
 		return nil, nil
 	}
+	if err == nil {
+		out.earlierMoves(name, kept, made)
+	}
 	return made, err
+}
+
+// earlierMoves leaves the words of an earlier program as they are: it told fewer steps of
+// two runs. That the runs differ, and where first, is compared all the same.
+func (r *Recounted) earlierMoves(name string, kept, made *scorecard.Comparison) {
+	for i := range kept.Cases {
+		was := &kept.Cases[i]
+		if was.Moves == "" || was.MovesVersion != 0 || i >= len(made.Cases) || made.Cases[i].CaseID != was.CaseID || made.Cases[i].Moves == "" || made.Cases[i].Moves == was.Moves {
+			continue
+		}
+		made.Cases[i].Moves, made.Cases[i].MovesVersion = was.Moves, 0
+		r.Notes = append(r.Notes, fmt.Sprintf("%s: case %s: moves are the words of an earlier program, which are not compared", name, was.CaseID))
+	}
 }
 
 func (s *Source) gate(name string, data []byte) (*Recounted, error) {

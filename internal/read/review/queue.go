@@ -283,7 +283,7 @@ func (q *Queue) addMachine(item *Item, c *dossier.Case) error {
 func stepsOf(v *trajectory.Verified, blind bool) []string {
 	steps := []string{}
 	for _, m := range outline.Of(v).Moves {
-		if blind && m.Kind == outline.Tested {
+		if !m.IsDeed() || blind && m.Kind == outline.Tested {
 			continue
 		}
 		if len(steps) == maxSteps {

@@ -83,6 +83,9 @@ type ScoreChange struct {
 	Lower      int               `json:"lower"`
 }
 
+// movesVersion is the version of the outlines that Moves are told from.
+const movesVersion = 3
+
 // A ChangeRow is one paired case.
 type ChangeRow struct {
 	CaseID string         `json:"case_id"`
@@ -94,9 +97,11 @@ type ChangeRow struct {
 	// in DivergenceNote.
 	Divergence     string `json:"divergence,omitempty"`
 	DivergenceNote string `json:"divergence_note,omitempty"`
-	// Moves are how what the agent did differs: calls that are missing, new, in
-	// another order or with other arguments, and words of the prompt.
-	Moves string `json:"moves,omitempty"`
+	// Moves are how what the agent did differs: steps that are missing, new, moved,
+	// replaced or denied, or that say something else, and words of the prompt. The
+	// version is that of golden outlines; answers without one tell fewer steps.
+	Moves        string `json:"moves,omitempty"`
+	MovesVersion int    `json:"moves_version,omitempty"`
 
 	a, b *history.Case
 }
@@ -291,6 +296,9 @@ func (c *Comparison) diverge(o CompareOptions) error {
 		if d != "" && o.Moves != nil {
 			if x.Moves, err = o.Moves(x.a, x.b); err != nil {
 				return err
+			}
+			if x.Moves != "" {
+				x.MovesVersion = movesVersion
 			}
 		}
 	}

@@ -16,8 +16,8 @@
 // NaN and Infinity are numbers, which [Number.Float] says are not finite, and
 // half of a surrogate pair in an escape becomes U+FFFD. It is as strict in the
 // rest: the grammar is checked in skipped parts too, bytes that are not UTF-8
-// are refused, an object that is walked may not name a member twice, and
+// are refused, no object may name a member twice, whether it is walked or skipped, and
 // [Number.Float] refuses a number that it would have to round.
 //
-// Every refusal says at which byte, and for lines of JSON at which line, it was.
+// Every refusal says at which line and byte it was.
 package jsonstream

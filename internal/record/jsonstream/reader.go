@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"unicode/utf8"
 
@@ -16,7 +17,7 @@ const (
 	maxDepth    = 1000
 	maxNumber   = 1000    // bytes of one number's spelling
 	maxName     = 1 << 20 // bytes of one member's name
-	maxMembers  = 1 << 20 // of an object that is walked, since its names are kept
+	maxMembers  = 1 << 20 // of an object, since its names are kept
 	// MaxText is how long a string may be that is read whole.
 	MaxText = 64 << 20
 )
@@ -45,18 +46,31 @@ type Reader struct {
 	base     int64
 	srcErr   error
 
-	line  int64 // newlines between top-level values so far
-	depth int
+	newlines int64 // before what is read now; none stands in a string
+	blank    int64 // newlines after it
+	depth    int
 
 	digester digester
 
-	stack [maxDepth + 1]bool // by depth, of containers that are being skipped: true for an object
+	// Lenient leaves out the check for members that are there twice: for a look at what a
+	// file is, whose reading then refuses them.
+	Lenient bool
+
+	stack   []container // by depth, of containers that are being skipped
+	scratch []byte      // a name with escapes
+	seed    maphash.Seed
+}
+
+// A container is an object or a list that is being skipped.
+type container struct {
+	isObject bool
+	seen     names
 }
 
 // NewReader returns a reader of src. A byte order mark of UTF-8 at its start is
 // passed over.
 func NewReader(src io.Reader) (*Reader, error) {
-	r := &Reader{buf: make([]byte, bufferBytes)}
+	r := &Reader{buf: make([]byte, bufferBytes), seed: maphash.MakeSeed()}
 	return r, r.Reset(src)
 }
 
@@ -64,7 +78,7 @@ func NewReader(src io.Reader) (*Reader, error) {
 // thousand samples, and they share one buffer.
 func (r *Reader) Reset(src io.Reader) error {
 	r.src, r.srcErr = src, nil
-	r.pos, r.end, r.base, r.line, r.depth = 0, 0, 0, 0, 0
+	r.pos, r.end, r.base, r.newlines, r.blank, r.depth = 0, 0, 0, 0, 0, 0
 	for r.end < 4 && r.fill() {
 	}
 	if r.srcErr != nil && r.srcErr != io.EOF {
@@ -83,8 +97,9 @@ func (r *Reader) Reset(src io.Reader) error {
 // Offset is the number of the next byte.
 func (r *Reader) Offset() int64 { return r.base + int64(r.pos) }
 
-// Line is the line of the current top-level value, from 1.
-func (r *Reader) Line() int64 { return r.line + 1 }
+// Line is the line that the reader is at, from 1: that of the next value after
+// [Reader.Peek].
+func (r *Reader) Line() int64 { return r.newlines + 1 }
 
 // fill reads more behind what is there, and reports whether there was more.
 // What lies before pos is dropped.
@@ -124,10 +139,7 @@ func (r *Reader) readError() error {
 }
 
 func (r *Reader) place() string {
-	if r.line > 0 {
-		return fmt.Sprintf("line %d, byte %d", r.Line(), r.Offset())
-	}
-	return fmt.Sprintf("byte %d", r.Offset())
+	return fmt.Sprintf("line %d, byte %d", r.Line(), r.Offset())
 }
 
 // Refuse makes a refusal with the place in front.
@@ -157,10 +169,10 @@ func (r *Reader) next() (c byte, ok bool) {
 			switch c := r.buf[r.pos]; c {
 			case ' ', '\t', '\r':
 			case '\n':
-				if r.depth == 0 {
-					r.line++
-				}
+				r.blank++
 			default:
+				// At the end of a file the line is that of the last byte that counts.
+				r.newlines, r.blank = r.newlines+r.blank, 0
 				return c, true
 			}
 			r.pos++
@@ -229,15 +241,22 @@ func (r *Reader) enter(open byte) error {
 
 func (r *Reader) leave() { r.depth-- }
 
-// names are the members of one object so far. Most objects have few.
+// names are the members of one object so far, by a hash with a seed of this reader: a
+// file cannot be made to have two names of one hash, and in an object of a million
+// members the chance that two have is one in thirty million. Most objects have few.
 type names struct {
-	few  [12]string
+	few  [12]uint64
 	n    int
-	many map[string]struct{}
+	many map[uint64]struct{}
+}
+
+func (s *names) reset() {
+	s.n = 0
+	clear(s.many)
 }
 
 // add reports whether name is new.
-func (s *names) add(name string) bool {
+func (s *names) add(name uint64) bool {
 	for _, known := range s.few[:s.n] {
 		if known == name {
 			return false
@@ -252,10 +271,26 @@ func (s *names) add(name string) bool {
 		return false
 	}
 	if s.many == nil {
-		s.many = map[string]struct{}{}
+		s.many = map[uint64]struct{}{}
 	}
 	s.many[name] = struct{}{}
 	return true
+}
+
+// count refuses a name that the object has already: two readers of the file would
+// believe two values.
+func (r *Reader) count(seen *names, name []byte) error {
+	if r.Lenient {
+		return nil
+	}
+	if !seen.add(maphash.Bytes(r.seed, name)) {
+		return r.refuse("the member %.60q is there twice, expected once", name).
+			WithHint("ask the maker of the file which of them holds: programs that read it disagree about that")
+	}
+	if len(seen.many) > maxMembers {
+		return r.tooLarge("an object has more than %d members", maxMembers)
+	}
+	return nil
 }
 
 // Object walks over the members of an object. f may read the value of the
@@ -275,11 +310,8 @@ func (r *Reader) Object(f func(name string) error) error {
 		if err != nil {
 			return err
 		}
-		if !seen.add(name) {
-			return r.refuse("the member %.60q is there twice, expected once", name)
-		}
-		if len(seen.many) > maxMembers {
-			return r.tooLarge("an object has more than %d members", maxMembers)
+		if err := r.count(&seen, []byte(name)); err != nil {
+			return err
 		}
 		if err := r.want(':'); err != nil {
 			return err

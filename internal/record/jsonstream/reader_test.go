@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"reflect"
 	"slices"
@@ -74,16 +75,45 @@ func TestReaderKeepsAFailingDiskApartFromABadFile(t *testing.T) {
 	}
 }
 
-func TestObjectRefusesAMemberThatIsThereTwice(t *testing.T) {
-	for _, text := range []string{`{"a":1,"a":2}`, `{"a":1,"\u0061":2}`, `{"0":0,"1":0,"2":0,"3":0,"4":0,"5":0,"6":0,"7":0,"8":0,"9":0,"10":0,"11":0,"12":0,"13":0,"13":0}`} {
-		err := reader(t, strings.NewReader(text)).Object(func(string) error { return nil })
-		if !refusal.Is(err, refusal.Malformed) || !strings.Contains(err.Error(), "twice") {
-			t.Errorf("%s: got %v", text, err)
+// TestAMemberThatIsThereTwiceIsRefused: wherever the object stands, and however it is read,
+// walked, taken whole, hashed or passed over.
+func TestAMemberThatIsThereTwiceIsRefused(t *testing.T) {
+	reads := map[string]func(*Reader) error{
+		"walked":      func(r *Reader) error { return r.Object(func(string) error { return nil }) },
+		"taken whole": func(r *Reader) error { _, err := r.Any(1 << 20); return err },
+		"hashed":      func(r *Reader) error { _, err := r.Digest(8); return err },
+		"skipped":     func(r *Reader) error { return r.Skip() },
+	}
+	many := `{`
+	for i := range 40 {
+		many += fmt.Sprintf(`"%d":0,`, i)
+	}
+	for _, text := range []string{
+		`{"a":1,"a":2}`, `{"a":1,"\u0061":2}`, `{"":1,"":1}`, `{"a\"b":1,"a\u0022b":1}`, `{"ä":1,"\u00e4":1}`, many + `"39":0}`, many + `"0":0}`,
+		`{"x":{"a":1,"b":{},"a":2}}`, `{"x":[1,{"a":1,"a":1}]}`, `{"x":[[{"b":{"a":null,"a":null}}]]}`,
+		`{"x":{"a":1},"y":{"a":1,"c":{"a":1},"a":1}}`, "{\"x\":{\n\"a\":1,\n\"a\":2}}",
+	} {
+		for how, read := range reads {
+			for _, src := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text))} {
+				err := read(reader(t, src))
+				if !refusal.Is(err, refusal.Malformed) || !strings.Contains(err.Error(), "twice") || !strings.Contains(err.Error(), "line ") {
+					t.Errorf("%s, %s: got %v", text, how, err)
+				}
+			}
+		}
+	}
+	for how, read := range reads {
+		text := `{"a":{"a":[{"a":1},{"a":1}]},"b":{"a":1},"A":1," a":1}`
+		r := reader(t, strings.NewReader(text+"\n"+text))
+		for range 2 {
+			if err := read(r); err != nil {
+				t.Errorf("%s: the same name in other objects: %v", how, err)
+			}
 		}
 	}
 }
 
-func TestLinesAreCountedBetweenValues(t *testing.T) {
+func TestTheLineIsThatOfTheFile(t *testing.T) {
 	r := reader(t, strings.NewReader("{\"a\":\n[1,\n2]}\n\n{\"b\":1}\n{\"c\" 1}"))
 	var lines []int64
 	var err error
@@ -95,12 +125,11 @@ func TestLinesAreCountedBetweenValues(t *testing.T) {
 		lines = append(lines, r.Line())
 		err = r.Skip()
 	}
-	// Lines within a value do not count: there each value is on one line.
-	if want := []int64{1, 3, 4}; !reflect.DeepEqual(lines, want) {
+	if want := []int64{1, 5, 6}; !reflect.DeepEqual(lines, want) {
 		t.Errorf("lines %v, want %v", lines, want)
 	}
-	if err == nil || !strings.Contains(err.Error(), "line 4, byte ") {
-		t.Errorf("got %v, want a refusal on line 4", err)
+	if err == nil || !strings.Contains(err.Error(), "line 6, byte ") {
+		t.Errorf("got %v, want a refusal on line 6", err)
 	}
 }
 

@@ -3,7 +3,8 @@ package jsonstream
 import "unicode/utf8"
 
 // walk passes over the next value, and gives its tokens to sink if there is
-// one. It keeps its own stack, so that depth costs a bit and not a call.
+// one. It keeps its own stack, so that depth costs no call. A name that an object has
+// twice is refused, since a part that one reader skips another reads.
 func (r *Reader) walk(sink func([]byte) error) error {
 	outside := r.depth
 	for {
@@ -15,7 +16,12 @@ func (r *Reader) walk(sink func([]byte) error) error {
 			if r.depth++; r.depth > maxDepth {
 				return r.refuse("values lie more than %d deep in one another", maxDepth)
 			}
-			r.stack[r.depth] = r.buf[r.pos-1] == '{'
+			for len(r.stack) <= r.depth {
+				r.stack = append(r.stack, container{})
+			}
+			c := &r.stack[r.depth]
+			c.isObject = r.buf[r.pos-1] == '{'
+			c.seen.reset()
 		}
 		if err := r.after(outside, opened, sink); err != nil {
 			return err
@@ -70,7 +76,7 @@ func emit(sink func([]byte) error, s string) error {
 // commas, names and colons.
 func (r *Reader) after(outside int, opened bool, sink func([]byte) error) error {
 	for r.depth > outside {
-		inObject := r.stack[r.depth]
+		inObject := r.stack[r.depth].isObject
 		end := "]"
 		if inObject {
 			end = "}"
@@ -108,14 +114,39 @@ func (r *Reader) passName(sink func([]byte) error) error {
 	case c != '"':
 		return r.refuse("found %q, expected a member's name in quotes", c)
 	}
-	r.pos++
-	if err := r.passString(sink); err != nil {
-		return err
+	name, err := r.passedName()
+	if err == nil {
+		err = r.count(&r.stack[r.depth].seen, name)
 	}
-	if err := r.want(':'); err != nil {
+	if err == nil && sink != nil {
+		err = sinkText(sink, name)
+	}
+	if err == nil {
+		err = r.want(':')
+	}
+	if err != nil {
 		return err
 	}
 	return emit(sink, ":")
+}
+
+// passedName passes over a name and returns it, until the next read.
+func (r *Reader) passedName() ([]byte, error) {
+	r.pos++
+	if n := plainPrefix(r.buf[r.pos:r.end]); r.pos+n < r.end && r.buf[r.pos+n] == '"' {
+		name := r.buf[r.pos : r.pos+n]
+		r.pos += n + 1
+		return name, nil
+	}
+	r.scratch = r.scratch[:0]
+	err := r.unquote(func(b []byte) error {
+		if len(r.scratch)+len(b) > maxName {
+			return r.tooLarge("a member's name has more than %d bytes", maxName)
+		}
+		r.scratch = append(r.scratch, b...)
+		return nil
+	})
+	return r.scratch, err
 }
 
 // passString passes over a string whose opening quote is used up.
@@ -165,23 +196,35 @@ func (r *Reader) copyString(sink func([]byte) error) error {
 	if err := emit(sink, `"`); err != nil {
 		return err
 	}
-	err := r.unquote(func(b []byte) error {
-		from := 0
-		for i, c := range b {
-			if c == '"' || c == '\\' {
-				if err := sink(b[from:i]); err != nil {
-					return err
-				}
-				if err := emit(sink, `\`); err != nil {
-					return err
-				}
-				from = i
-			}
-		}
-		return sink(b[from:])
-	})
-	if err != nil {
+	if err := r.unquote(func(b []byte) error { return escaped(sink, b) }); err != nil {
 		return err
 	}
 	return emit(sink, `"`)
+}
+
+// sinkText is copyString for a text that was read.
+func sinkText(sink func([]byte) error, text []byte) error {
+	if err := emit(sink, `"`); err != nil {
+		return err
+	}
+	if err := escaped(sink, text); err != nil {
+		return err
+	}
+	return emit(sink, `"`)
+}
+
+func escaped(sink func([]byte) error, b []byte) error {
+	from := 0
+	for i, c := range b {
+		if c == '"' || c == '\\' {
+			if err := sink(b[from:i]); err != nil {
+				return err
+			}
+			if err := emit(sink, `\`); err != nil {
+				return err
+			}
+			from = i
+		}
+	}
+	return sink(b[from:])
 }

@@ -42,6 +42,7 @@ const (
 	TokenRefused       Name = "TokenRefused"
 	LimitReached       Name = "LimitReached"
 	ApprovalPending    Name = "ApprovalPending"
+	GoldenRefused      Name = "GoldenRefused"
 	AgentFailed        Name = "AgentFailed"
 	FolderUnreadable   Name = "FolderUnreadable"
 	PlanChanged        Name = "PlanChanged"
@@ -141,6 +142,7 @@ const (
 	LevelNotMet        Name = "LevelNotMet"
 	NotSubmittable     Name = "NotSubmittable"
 	AuditNotClean      Name = "AuditNotClean"
+	AuditNotComplete   Name = "AuditNotComplete"
 )
 
 // An offline run would have had to ask a model something new (exit 5).
@@ -195,6 +197,7 @@ var meanings = map[Name]meaning{
 	ProviderFailed:     {ExitFailed, "a live provider or MCP server could not be reached, or sent something that is not a reply"},
 	LimitReached:       {ExitFailed, "a limit on turns, tokens, cost, time or output stopped a case; it is truncated and has no score"},
 	ApprovalPending:    {ExitFailed, "a case waits for a person's approval and no answer came"},
+	GoldenRefused:      {ExitFailed, "a case did not run to its own end or has no score, so its golden trace is not written"},
 	ShownChanged:       {ExitFailed, "something that an agent, a test or a rubric could see changed after it was digested, so the case does not count"},
 	PlanChanged:        {ExitFailed, "cannot resume: the bench, target or case selection has changed since the attempt was registered"},
 	JournalDiffers:     {ExitFailed, "an interrupted case was resumed and made requests that differ from its journal of paid calls; the case is started again"},
@@ -284,6 +287,7 @@ var meanings = map[Name]meaning{
 	NotSubmittable:     {ExitGate, "the attempt lacks what a submission needs: intent, level, recording or a task"},
 	LevelNotMet:        {ExitGate, "the attempt lacks a property that --require-level asks for"},
 	AuditNotClean:      {ExitGate, "the audit found signs of cheating"},
+	AuditNotComplete:   {ExitGate, "the audit found nothing in what was recorded, and --strict wants all evidence"},
 
 	NotAnswered: {ExitUnanswered, "an offline run asked for replies that are not recorded; nothing else was wrong with it"},
 }

@@ -324,13 +324,13 @@ func (r *Redactor) holdsLiteral(text []byte) bool {
 	if r == nil {
 		return false
 	}
-	holds := false
-	r.literals.find(string(text), func(int, literalForm) (int, bool) {
+	s, holds := string(text), false
+	r.literals.find(s, func(int, literalForm) (int, bool) {
 		holds = true
 		return 0, false
 	})
 	if !holds {
-		r.findFolded(string(text), func(span) bool { holds = true; return false })
+		r.findFolded(s, func(span) bool { holds = true; return false })
 	}
 	return holds
 }

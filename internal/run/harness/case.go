@@ -197,7 +197,7 @@ func (r *run) drive(ctx context.Context) {
 	if ctx.Err() != nil && errors.Is(context.Cause(ctx), errWallClock) {
 		limit := w.reg.Limits.WallClockSeconds * 1000
 		_ = r.s.Event(&trajectory.LimitReached{Limit: "wall_clock_ms", Max: limit})
-		r.s.Halt(session.Truncated, refusal.LimitReached, fmt.Errorf("the limit of %d wall_clock_ms is reached", limit))
+		r.s.Halt(session.Truncated, refusal.LimitReached, session.LimitError("wall_clock_ms", limit))
 	}
 	// Before another program touches what the agent left.
 	if lost := r.s.LookAtFolder(); err == nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,78 +17,34 @@ import (
 	"tallystick/internal/testing/faultfs"
 )
 
+// TestWatcherFindsTheAnswerWhereverItStands: in the spellings of package sight, far
+// behind any head, and bounded in what it notes.
 func TestWatcherFindsTheAnswerWhereverItStands(t *testing.T) {
 	far := strings.Repeat("nothing here. ", 10_000)
-	for _, tt := range []struct {
+	for i, tt := range []struct {
 		gold, text string
 		want       []int64
 	}{
 		{"Paris", "It is paris, PARIS and Paris", []int64{6, 13, 23}},
 		{"Paris", far + "PARIS", []int64{int64(len(far))}},
-		{" 'New  York' ", "a new \n\t york b", []int64{2}},
-		{"New York", "x\u00a0new\u00a0york", []int64{3}},
-		{"aab", "aaab aaaab", []int64{1, 7}},
-		{"aaaa", "aaaaaa", []int64{0, 1, 2}},
+		{"Paris", far + "p a r i s", []int64{int64(len(far))}},
+		{"Paris", far + "UGFyaXM=", []int64{int64(len(far))}},
+		{"Paris", far + "P\u0430ris", []int64{int64(len(far))}},
 		{"17", "17 171 x17 (17) 17", []int64{0, 12, 16}},
 		{"7", "17 7. a7", []int64{3}},
-		{"Kelvin", "\u212aelvin", []int64{0}}, // the sign of the unit, whose lower case is k
-		{"éa", "xÉA éa", []int64{5}},
-		{"éab", "xÉAB", []int64{1}},
-		{"a b", "  A   B", []int64{2}},
-		{"Paris", "P\u0430ris Pari s", nil},
-		{"?", "why? (?)", []int64{6}},
+		{"Paris", "Parisian", nil},
+		{"", "", nil},
 	} {
-		note := evidence.WatchedText{}
-		p := newPattern(tt.gold)
-		p.find(tt.text, &note)
-		if !slices.Equal(note.Hits, tt.want) || note.HitCount != int64(len(tt.want)) {
+		w := newWatcher([]string{tt.gold})
+		w.see(tt.text, digest.ContentOf([]byte{byte(i)}), false)
+		if note := w.notes[0]; !slices.Equal(note.Hits, tt.want) || note.HitCount != int64(len(tt.want)) {
 			t.Errorf("%q in %.40q: %v of %d, want %v", tt.gold, tt.text, note.Hits, note.HitCount, tt.want)
 		}
 	}
-	many := evidence.WatchedText{}
-	p := newPattern("abc")
-	p.find(strings.Repeat("abc", 1000), &many)
-	if many.HitCount != 1000 || len(many.Hits) != evidence.MaxGoldHits || many.Hits[63] != 189 {
+	w := newWatcher([]string{"Paris"})
+	w.see(strings.Repeat("Paris ", 1000), digest.ContentOf([]byte("many")), false)
+	if many := w.notes[0]; many.HitCount != 1000 || len(many.Hits) != evidence.MaxGoldHits || many.Hits[63] != 378 {
 		t.Errorf("%d hits, %d kept, the last at %d", many.HitCount, len(many.Hits), many.Hits[63])
-	}
-}
-
-// TestRarePartHidesNoAnswer: what is skipped because a text lacks a part of the
-// answer has no answer in it, whatever letters may become ASCII ones.
-func TestRarePartHidesNoAnswer(t *testing.T) {
-	letters := []rune("aAbBwWzqiIkK3-. \t\u00a0\u212a\u0130éÉ")
-	rng := rand.New(rand.NewPCG(15, 7))
-	random := func(n int) string {
-		out := make([]rune, n)
-		for i := range out {
-			out[i] = letters[rng.IntN(len(letters))]
-		}
-		return string(out)
-	}
-	hits, skipped := 0, 0
-	for range 200_000 {
-		gold, text := random(1+rng.IntN(4)), random(rng.IntN(24))
-		if rng.IntN(2) == 0 {
-			text += gold + random(rng.IntN(4))
-		}
-		p := newPattern(gold)
-		if p.runes == nil {
-			continue
-		}
-		whole := p
-		whole.part = ""
-		var got, want evidence.WatchedText
-		p.find(text, &got)
-		whole.find(text, &want)
-		if got.HitCount != want.HitCount || !slices.Equal(got.Hits, want.Hits) {
-			t.Fatalf("%q in %q: %v, without skipping %v (part %q)", gold, text, got.Hits, want.Hits, p.part)
-		}
-		if hits += int(want.HitCount); p.cannotBeIn(text) {
-			skipped++
-		}
-	}
-	if hits < 10_000 || skipped < 10_000 {
-		t.Errorf("%d hits, %d texts skipped: nothing was tried", hits, skipped)
 	}
 }
 
@@ -107,8 +62,8 @@ func TestWatcherNotesTheDigestOfTheWholeText(t *testing.T) {
 func TestWatcherThatBreaksLeavesTheCaseAlone(t *testing.T) {
 	w := newWatcher([]string{"answer"})
 	w.see("the answer", digest.ContentOf([]byte("1")), false)
-	w.gold[0].back = nil
-	w.see("ananswer", digest.ContentOf([]byte("2")), false) // finds half of it, and then looks where nothing is
+	w.gold = nil
+	w.see("the answer", digest.ContentOf([]byte("2")), false) // looks where nothing is
 	w.see("the answer", digest.ContentOf([]byte("3")), false)
 	if _, err := w.document(); err == nil || !strings.Contains(err.Error(), "the recorder broke") {
 		t.Errorf("%v, with %d notes", err, len(w.notes))

@@ -127,6 +127,24 @@ func (g *Graded) release() {
 	}
 }
 
+// Incomplete says why a case is not one that ran to its own end and was scored; "" if it
+// is one. It asks for what a whole run has, and not for the ways in which one breaks.
+func (g *Graded) Incomplete() string {
+	r := &g.Record
+	scored := (r.Outcome == evidence.Passed || r.Outcome == evidence.Failed) && r.Score != nil && r.Reason == ""
+	switch {
+	case g.Suspended:
+		return "it waits for an approval"
+	case !scored && r.Reason != "":
+		return string(r.Outcome) + ": " + r.Reason
+	case !scored:
+		return string(r.Outcome)
+	case !g.Verified.Complete():
+		return "its trajectory has no end"
+	}
+	return ""
+}
+
 // Piece finds a piece of the evidence by its digest; nil if there is none.
 func (g *Graded) Piece(d digest.Content) []byte {
 	for _, p := range g.Pieces {

@@ -268,12 +268,21 @@ func (w *work) cached() (*Document, []evidence.IntegrityEvent, error) {
 	if cfg.Cache == nil {
 		return nil, nil, nil
 	}
-	d, s, why, err := cfg.Cache.lookup(w.key)
+	key := w.key
+	d, s, why, err := cfg.Cache.lookup(key)
+	// A draw under the present key is the last one: an older verdict may not come back
+	// because the entry of the newer was removed.
+	if err == nil && s == absent && (cfg.Drawn == nil || cfg.Drawn(w.asked.CaseID, key).Count == 0) {
+		var older bool
+		if key, older, err = w.asked.asWritten(w.q.Criteria); err == nil && older {
+			d, s, why, err = cfg.Cache.lookup(key)
+		}
+	}
 	if err != nil {
 		return nil, nil, err
 	}
 	if s == hit && cfg.Drawn != nil {
-		if s, why, err = inLedger(d, cfg.Drawn(w.asked.CaseID, w.key)); err != nil {
+		if s, why, err = inLedger(d, cfg.Drawn(w.asked.CaseID, key)); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -283,7 +292,7 @@ func (w *work) cached() (*Document, []evidence.IntegrityEvent, error) {
 	if s == hit {
 		return d, nil, nil
 	}
-	e, err := missEvent(w.q.Attempt, w.asked, w.key, s, why)
+	e, err := missEvent(w.q.Attempt, w.asked, key, s, why)
 	if e == nil || err != nil {
 		return nil, nil, err
 	}

@@ -389,7 +389,7 @@ func TestVerdictsOnDifferentQuestionsDoNotStandForEachOther(t *testing.T) {
 		"task":          func(q *Question, _ *Settings) { q.Task = []string{"What is 2 plus 3?"} },
 		"split task":    func(q *Question, _ *Settings) { q.Task = []string{"What is 2", " plus 2?"} },
 		"criteria":      func(q *Question, _ *Settings) { q.Criteria += " Really." },
-		"blank":         func(q *Question, _ *Settings) { q.Criteria += " " },
+		"inner blank":   func(q *Question, _ *Settings) { q.Criteria = strings.Replace(q.Criteria, " ", "  ", 1) },
 		"answer":        func(q *Question, _ *Settings) { q.Answer = canon.RawMessage(`"5"`) },
 		"kind":          func(q *Question, _ *Settings) { q.Answer = canon.RawMessage(`4`) },
 		"expected":      func(q *Question, _ *Settings) { q.Expected = canon.RawMessage(`"5"`) },
@@ -424,6 +424,65 @@ func TestVerdictsOnDifferentQuestionsDoNotStandForEachOther(t *testing.T) {
 	}
 	if key, _ := asked.Key(); seen[key] != "the same" {
 		t.Error("a later attempt, or another timeout, does not find the verdict")
+	}
+}
+
+// TestWhiteSpaceAroundCriteriaDrawsNothingNew: the judge is not shown it, so a question
+// with it is the same question, however the white space is spelled.
+func TestWhiteSpaceAroundCriteriaDrawsNothingNew(t *testing.T) {
+	c := newCourt(t, fakemodel.New(t, fakemodel.Reply{Text: reply(1, true, "right")}, fakemodel.Reply{Text: reply(0, false, "drawn again")}))
+	for _, spelled := range []string{"%", "% ", " %", "%\n", "\t%\r\n", "\u00a0%\u2003"} {
+		q := aQuestion("4")
+		q.Criteria = strings.Replace(spelled, "%", q.Criteria, 1)
+		if o := c.ask(Live, q); o.Score != 1 || len(c.draws) != 1 {
+			t.Fatalf("criteria as %q: the score is %v after %d draws, expected that of the first", spelled, o.Score, len(c.draws))
+		}
+	}
+}
+
+// TestVerdictsSealedWithWhiteSpaceStillCount: a verdict whose question was named with the
+// white space around its criteria is found, and cannot come back once there is a newer
+// draw.
+func TestVerdictsSealedWithWhiteSpaceStillCount(t *testing.T) {
+	c := newCourt(t, fakemodel.New(t, fakemodel.Reply{Text: reply(0.75, true, "then")}, fakemodel.Reply{Text: reply(0, false, "now")}))
+	q := aQuestion("4")
+	q.Criteria += "\n"
+	then := c.ask(Live, q).Document
+	if err := os.Remove(c.entry(q)); err != nil {
+		t.Fatal(err)
+	}
+	// As it was sealed then.
+	then.Asked.Criteria = digest.ContentOf([]byte(q.Criteria))
+	key, err := then.Asked.Key()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, name, err := then.bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := OpenCache(c.dir, c.key).put(key, text); err != nil {
+		t.Fatal(err)
+	}
+	c.draws[0].Key, c.draws[0].Verdict = key, name
+	for _, mode := range []Mode{Live, Replay} {
+		if mode == Replay {
+			c.models = nil
+		}
+		if o := c.ask(mode, q); o.Score != 0.75 || !o.Cached || len(c.draws) != 1 {
+			t.Errorf("%s: the score is %v, from the cache: %v, after %d draws", mode, o.Score, o.Cached, len(c.draws))
+		}
+	}
+	asked, _, err := c.set.ask(&q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key, err = asked.Key(); err != nil {
+		t.Fatal(err)
+	}
+	c.draws = append(c.draws, Draw{CaseID: q.CaseID, Number: 1, Key: key, Verdict: digest.ContentOf([]byte("a newer verdict"))})
+	if o := c.ask(Replay, q); o.Unscored == "" {
+		t.Errorf("an older verdict came back: %v", o.Score)
 	}
 }
 

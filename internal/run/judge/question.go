@@ -167,6 +167,19 @@ func (a *Asked) Key() (digest.ID, error) {
 	return digest.IDOf(append([]byte(keyLabel), text...)), nil
 }
 
+// asWritten is the key that a question had when the white space around criteria was part
+// of it, as in verdicts that were sealed then; no key if there is no such space. The
+// judge was never shown it, so these verdicts are on the same question.
+func (a *Asked) asWritten(criteria string) (digest.ID, bool, error) {
+	if strings.TrimSpace(criteria) == criteria {
+		return digest.ID{}, false, nil
+	}
+	was := *a
+	was.Criteria = digest.ContentOf([]byte(criteria))
+	key, err := was.Key()
+	return key, true, err
+}
+
 // ask puts a question into the form that documents have, and makes its request.
 func (s *Settings) ask(q *Question) (*Asked, *prepared, error) {
 	switch {
@@ -188,7 +201,7 @@ func (s *Settings) ask(q *Question) (*Asked, *prepared, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	a := &Asked{Class: q.Class, CaseID: q.CaseID, Task: digest.ContentOf(task), Criteria: digest.ContentOf([]byte(q.Criteria)), Answer: digest.ContentOf(q.Answer),
+	a := &Asked{Class: q.Class, CaseID: q.CaseID, Task: digest.ContentOf(task), Criteria: digest.ContentOf([]byte(strings.TrimSpace(q.Criteria))), Answer: digest.ContentOf(q.Answer),
 		API: s.API, Model: s.Model, Sampling: Sampling{s.MaxOutput, s.Reply, s.Temperature}, Votes: min(max(q.Votes, s.Votes), maxVotes),
 		Form: q.Form, Judge: q.Judge, Scale: q.Scale, Prompt: p.prompt, Rubric: p.rubric, Request: digest.ContentOf(p.first), Seen: p.seen}
 	if len(q.Expected) > 0 {

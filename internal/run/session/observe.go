@@ -2,6 +2,7 @@ package session
 
 import (
 	"cmp"
+	"fmt"
 
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
@@ -20,9 +21,9 @@ import (
 // results of calls that no model asked for. So every call of every reply is an
 // event, and a result is one unless it was seen before.
 type observer struct {
-	offered  map[string]bool
-	proposed map[string]int    // how often a call was asked for
-	results  map[string]*known // by call
+	offered  map[string]digest.Content // the last definition of each tool
+	proposed map[string]int            // how often a call was asked for
+	results  map[string]*known         // by call
 	byID     map[string]wire.Call
 }
 
@@ -33,26 +34,54 @@ type known struct {
 	texts    map[digest.Content]bool
 }
 
-// maxOffered bounds the names that one event lists.
-const maxOffered = 4096
+// maxOffered bounds the tools that one event lists, and maxDefinitions the heads of
+// their definitions together: beyond it each has a few bytes and its digest.
+const (
+	maxOffered     = 4096
+	maxDefinitions = 128 << 10
+	leastHead      = 32
+)
 
-// newTools are the tools that a request offers and none before it did.
-func (o *observer) newTools(api wire.API, request []byte) []string {
-	names, err := wire.OfferedTools(api, request)
+// newTools are the tools that a request offers and none before it did, and the
+// definitions that no request before it had: a tool may be told of in other words
+// later on. A second tool of the same name in one request counts as another one.
+func (s *Session) newTools(api wire.API, request []byte) (names []string, definitions map[string]trajectory.Content) {
+	offered, err := wire.OfferedTools(api, request)
 	if err != nil {
-		return nil // observeRequest says so
+		return nil, nil // observeRequest says so
 	}
+	o := &s.seen
 	if o.offered == nil {
-		o.offered = map[string]bool{}
+		o.offered = map[string]digest.Content{}
 	}
-	var fresh []string
-	for _, name := range names {
-		if name = cutText(name, 200); !o.offered[name] && len(fresh) < maxOffered {
-			o.offered[name] = true
-			fresh = append(fresh, name)
+	times, room := map[string]int{}, maxDefinitions
+	for _, t := range offered {
+		name := cutText(s.safe(t.Name), 200)
+		times[name]++
+		again := times[name] > 1
+		if again {
+			name = fmt.Sprintf("%s (%d)", name, times[name])
 		}
+		safe := []byte(s.safe(string(t.Definition)))
+		was, known := o.offered[name]
+		if known && was == digest.ContentOf(safe) || len(definitions) == maxOffered {
+			continue
+		}
+		if !known && !again {
+			names = append(names, name)
+		}
+		limit := trajectory.DefinitionHead
+		if limit > room {
+			limit = leastHead
+		}
+		c := trajectory.NewRedacted(t.Definition, safe, limit)
+		room -= len(c.Head)
+		if definitions == nil {
+			definitions = map[string]trajectory.Content{}
+		}
+		o.offered[name], definitions[name] = c.Digest, c
 	}
-	return fresh
+	return names, definitions
 }
 
 // observeRequest records the results that the agent sends back. The built-in

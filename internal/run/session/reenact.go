@@ -154,7 +154,7 @@ func (a *actor) act(e trajectory.Event) error {
 			return fmt.Errorf("the limit of %s is %d, the trajectory says %d", p.Limit, max, p.Max)
 		}
 		err := a.echo(p)
-		s.Halt(Truncated, refusal.LimitReached, fmt.Errorf("the limit of %d %s is reached", p.Max, p.Limit))
+		s.Halt(Truncated, refusal.LimitReached, LimitError(p.Limit, p.Max))
 		return err
 	case *trajectory.RunCompleted:
 		if suspended := p.Status == "suspended"; suspended != (s.stop != nil && s.stop.Kind == Suspended) || s.stop != nil && !suspended {

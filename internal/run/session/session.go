@@ -311,7 +311,7 @@ func (s *Session) args(data []byte) (a trajectory.Args, whole []byte) {
 	safe := s.safe(string(data))
 	a = trajectory.NewRedactedArgs(data, []byte(safe))
 	if s.cfg.Watch != nil {
-		s.cfg.Watch(string(data), a.Digest, a.Redacted)
+		s.cfg.Watch(string(spelling(data)), a.Digest, a.Redacted)
 	}
 	if len(a.Cut) == 0 && (a.Raw == nil || !a.Raw.Truncated) {
 		return a, nil
@@ -322,6 +322,18 @@ func (s *Session) args(data []byte) (a trajectory.Args, whole []byte) {
 		whole = []byte(safe)
 	}
 	return a, whole
+}
+
+// spelling is what the digest of arguments is of: their canonical JSON, if there is
+// one.
+func spelling(args []byte) []byte {
+	if len(args) == 0 {
+		return []byte("{}")
+	}
+	if whole, err := canon.Canonicalize(args); err == nil {
+		return whole
+	}
+	return args
 }
 
 func (s *Session) nextCall() string {
@@ -478,8 +490,9 @@ func (s *Session) startModel(api wire.API, request cassette.Request, body []byte
 		return "", err
 	}
 	id := s.nextCall()
-	err := s.event(&trajectory.ModelCallStarted{Call: id, Messages: request.Messages, Model: cutText(request.Model, 200), Provider: api.Provider().Name,
-		Prompt: s.content(string(request.Canonical()), trajectory.PromptHead), Request: digest.ContentOf(request.Canonical()), Tools: s.seen.newTools(api, body)})
+	offered, definitions := s.newTools(api, body)
+	err := s.event(&trajectory.ModelCallStarted{Call: id, Definitions: definitions, Messages: request.Messages, Model: cutText(request.Model, 200), Provider: api.Provider().Name,
+		Prompt: s.content(string(request.Canonical()), trajectory.PromptHead), Request: digest.ContentOf(request.Canonical()), Tools: offered})
 	if err != nil {
 		return "", err
 	}
@@ -592,7 +605,20 @@ func (s *Session) limit(name string, max int64) error {
 	if err := s.event(&trajectory.LimitReached{Limit: name, Max: max}); err != nil {
 		return err
 	}
-	return s.halt(Truncated, refusal.LimitReached, fmt.Errorf("the limit of %d %s is reached", max, name))
+	return s.halt(Truncated, refusal.LimitReached, LimitError(name, max))
+}
+
+// settings are the members of a class's registration that set a limit.
+var settings = map[string]string{"turns": "limits.turns", "tokens": "limits.tokens", "cost_microdollars": "limits.cost_microdollars", "wall_clock_ms": "limits.wall_clock_seconds",
+	"kept_bytes": "limits.kept_bytes", "events": "limits.events", "read_bytes": "limits.read_bytes"}
+
+// LimitError says which limit stopped a case, and where it is set: a short registration
+// does not show its limits.
+func LimitError(name string, max int64) error {
+	if setting := settings[name]; setting != "" {
+		return fmt.Errorf("the limit of %d %s is reached (%s in the class's registration.yaml sets it)", max, name, setting)
+	}
+	return fmt.Errorf("the limit of %d %s is reached", max, name)
 }
 
 func (s *Session) safe(text string) string {

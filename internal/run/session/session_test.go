@@ -282,3 +282,19 @@ func TestMemoryWritesAskThePolicy(t *testing.T) {
 func authored(replies ...scenario.Reply) scenario.Authored {
 	return (&scenario.Scenario{Model: replies}).RepliesFor(cassette.ForAgent)
 }
+
+// TestEveryLimitNamesItsSetting: a reader of a case that a limit of the registration
+// stopped is told which member sets it.
+func TestEveryLimitNamesItsSetting(t *testing.T) {
+	for _, name := range []string{"turns", "tokens", "cost_microdollars", "wall_clock_ms", "kept_bytes", "events", "read_bytes"} {
+		if _, known := (Limits{}).named(name); !known {
+			t.Errorf("%s is not a limit", name)
+		}
+		if err := LimitError(name, 7); !strings.Contains(err.Error(), "the limit of 7 "+name+" is reached (limits.") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := LimitError("files", 7); err.Error() != "the limit of 7 files is reached" {
+		t.Errorf("a limit that no registration sets: %v", err)
+	}
+}

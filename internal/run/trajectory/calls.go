@@ -14,13 +14,16 @@ const ModelCallStartedType Type = "model_call_started"
 // ModelCallStarted is a request to a model. Request is the digest of the
 // canonical request by which a cassette matches it.
 type ModelCallStarted struct {
-	Call     string         `json:"call"`
-	Messages int            `json:"messages"`
-	Model    string         `json:"model"`
-	Prompt   Content        `json:"prompt"`
-	Provider string         `json:"provider"`
-	Request  digest.Content `json:"request"`
-	Tools    []string       `json:"tools,omitempty"` // offered to the model for the first time; not in v1
+	Call string `json:"call"`
+	// Definitions are what the request says of tools, where no request before it said
+	// the same: a poisoned description is one of them. The prompt has the whole.
+	Definitions map[string]Content `json:"definitions,omitempty"`
+	Messages    int                `json:"messages"`
+	Model       string             `json:"model"`
+	Prompt      Content            `json:"prompt"`
+	Provider    string             `json:"provider"`
+	Request     digest.Content     `json:"request"`
+	Tools       []string           `json:"tools,omitempty"` // offered to the model for the first time; not in v1
 }
 
 // Type is model_call_started.
@@ -37,6 +40,7 @@ func (p *ModelCallStarted) Subject() (string, bool) { return p.Model, true }
 func (*ModelCallStarted) golden() golden {
 	return golden{
 		line:    []string{"call", "model"},
+		without: []string{"definitions"}, // they are in the request, whose digest stays
 		changes: []change{{ChangedArguments, []string{"prompt", "request", "messages"}}},
 	}
 }

@@ -16,6 +16,8 @@ const (
 	New              Change = "new"               // an event that the golden trace does not have
 	Missing          Change = "missing"           // an event that the run does not have
 	Reordered        Change = "reordered"         // the same events in another order
+	Replaced         Change = "replaced"          // another step in its place, of an outline
+	Denied           Change = "denied"            // a step that was permitted is denied now, of an outline
 	ChangedType      Change = "changed_type"      // another event in its place
 	ChangedTool      Change = "changed_tool"      // another tool or agent in its place
 	ChangedArguments Change = "changed_arguments" // of a tool call, hand-off or model call
@@ -24,6 +26,7 @@ const (
 	ChangedMemory    Change = "changed_memory"    // what is proposed, written or retrieved
 	ChangedContext   Change = "changed_context"   // what the context compiler did
 	ChangedOutput    Change = "changed_output"    // of a model
+	ChangedTools     Change = "changed_tools"     // what a model is told of a tool
 	ChangedAnswer    Change = "changed_answer"    // of the agent
 	ChangedFields    Change = "changed_fields"    // anything else
 )

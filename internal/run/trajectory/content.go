@@ -16,10 +16,11 @@ import (
 // How many bytes of a text an event carries. The whole text is in the
 // evidence, under its digest.
 const (
-	PromptHead   = 2 << 10
-	ResultHead   = 4 << 10
-	ArgumentHead = 8 << 10 // for each argument, memory value and answer
-	maxHead      = ArgumentHead
+	PromptHead     = 2 << 10
+	ResultHead     = 4 << 10
+	ArgumentHead   = 8 << 10 // for each argument, memory value and answer
+	DefinitionHead = 512     // of what a model is told of a tool; the whole is in the prompt
+	maxHead        = ArgumentHead
 )
 
 // A Content stands for a text: its digest, its length and its beginning.

@@ -313,6 +313,13 @@ func (p *ModelCallStarted) Validate() error {
 		return broken("call", "is empty")
 	case len(p.Call) > 512:
 		return broken("call", "has %d bytes, expected at most 512", len(p.Call))
+	}
+	for name, item := range p.Definitions {
+		if err := item.validate(); err != nil {
+			return within("definitions."+name, err)
+		}
+	}
+	switch {
 	case p.Messages < 0:
 		return broken("messages", "is %d, expected at least 0", p.Messages)
 	case p.Model == "":

@@ -32,6 +32,7 @@ type ToolCall struct {
 	Class   policy.Class  // "" unless it came to the session
 	Failed  bool          // executed or reported with an error
 
+	events []int  // the numbers of the tool events that are about it
 	gone   bool   // it turned out to be another one
 	other  []Args // that it was asked for with, where they are not all in Args
 	inside bool   // the agent is ours
@@ -50,6 +51,9 @@ func (c *ToolCall) Otherwise() []ToolCall {
 	}
 	return list
 }
+
+// Events are the numbers of the tool events that were put together, in order.
+func (c *ToolCall) Events() []int { return c.events }
 
 // change gives a call the arguments that it was made with, and keeps those that it
 // was asked for with unless they are part of them: a client may complete them.
@@ -197,7 +201,7 @@ func (b *viewBuilder) add(e *Event) {
 }
 
 func (b *viewBuilder) append(e *Event, c *ToolCall) *ToolCall {
-	c.Seq, c.Turn = e.Seq, e.Turn
+	c.Seq, c.Turn, c.events = e.Seq, e.Turn, []int{e.Seq}
 	b.calls = append(b.calls, c)
 	return c
 }
@@ -284,6 +288,8 @@ func (b *viewBuilder) arrive(e *Event, p *ToolProposed) {
 	isNew := c == nil
 	if isNew {
 		c = b.append(e, &ToolCall{Vantage: Proposed, Args: p.Args})
+	} else {
+		c.events = append(c.events, e.Seq)
 	}
 	c.change(&p.Args)
 	c.Asked, c.Seq, c.Turn = true, e.Seq, e.Turn
@@ -300,6 +306,8 @@ func (b *viewBuilder) execute(e *Event, p *ToolExecuted) {
 		c = b.append(e, &ToolCall{Call: p.Call, Name: p.Name, Args: p.Args})
 		b.bySession[p.Call] = c
 		b.offer(c)
+	} else {
+		c.events = append(c.events, e.Seq)
 	}
 	c.change(&p.Args)
 	c.Seq, c.Turn, c.Name = e.Seq, e.Turn, p.Name
@@ -323,6 +331,8 @@ func (b *viewBuilder) report(e *Event, p *ToolObserved) *ToolCall {
 	}
 	if c == nil {
 		c = b.append(e, &ToolCall{ID: p.ID, Name: p.Name, Args: p.Args})
+	} else {
+		c.events = append(c.events, e.Seq)
 	}
 	c.Report, c.Asked = p, true
 	if c.Call == "" { // what the session saw itself, it knows better
@@ -366,6 +376,7 @@ func (b *viewBuilder) executedOtherwise(proposal *ToolCall, p *ToolObserved) *To
 		for _, c := range made[max(0, len(made)-maxTried):] {
 			if c.ID == "" && c.Report == nil && c.Seq > proposal.Seq && quotes(p.Result, &c.Made.Result) {
 				proposal.gone, c.ID = true, proposal.ID
+				c.events = append(slices.Clone(proposal.events), c.events...)
 				c.other = append(c.other, proposal.other...)
 				if !proposal.Args.isPartOf(&c.Args) {
 					c.other = append(c.other, proposal.Args)

@@ -218,8 +218,8 @@ func TestGeminiResultsFindTheirCalls(t *testing.T) {
 	if err != nil || len(results) != 2 || string(results[0].Args) != `{"at":1}` || results[0].Text != "one" || string(results[1].Args) != `{"at":2}` || !results[1].IsError {
 		t.Errorf("the results are %+v, %v", results, err)
 	}
-	if names, err := wire.OfferedTools(wire.GeminiGenerate, []byte(request)); err != nil || !slices.Equal(names, []string{"look", "take"}) {
-		t.Errorf("the tools are %q, %v", names, err)
+	if offered, err := wire.OfferedTools(wire.GeminiGenerate, []byte(request)); err != nil || len(offered) != 2 || offered[0].Name != "look" || offered[1].Name != "take" {
+		t.Errorf("the tools are %q, %v", offered, err)
 	}
 	if b, err := wire.BoundsOf(wire.GeminiGenerate, []byte(request)); err != nil || b.MaxOutput != 7 || b.Choices != 2 || !b.Elsewhere || b.Model != "g" {
 		t.Errorf("its bounds are %+v, %v", b, err)

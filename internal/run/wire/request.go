@@ -69,25 +69,43 @@ func ToolsOf(api API, request []byte) (calls []Call, results []Result, err error
 	return calls, results, nil
 }
 
-// OfferedTools lists the names of the tools that a request tells the model about,
-// those inside namespaces and of the oldest form included. A tool that has no
-// name, such as a shell of the API, is called by its type. The API must be known.
-func OfferedTools(api API, request []byte) ([]string, error) {
+// An Offered is a tool as a request tells the model about it.
+type Offered struct {
+	Name       string
+	Definition []byte // canonical JSON of all that is said of it, the description first of all
+}
+
+// OfferedTools lists the tools that a request tells the model about, those inside
+// namespaces and of the oldest form included. A tool that has no name, such as a
+// shell of the API, is called by its type. The API must be known.
+func OfferedTools(api API, request []byte) ([]Offered, error) {
 	n, err := ParseNode(request)
 	if err != nil {
 		return nil, err
 	}
 	group := cmp.Or(api.must().toolGroup, "tools")
-	var names []string
-	for _, list := range []string{"tools", "functions"} {
-		for _, t := range n.Items(list) {
-			names = append(names, toolName(&t))
-			for _, inner := range t.Items(group) {
-				names = append(names, toolName(&inner))
+	var list []Offered
+	add := func(t *Node) {
+		if name := toolName(t); name != "" && err == nil {
+			var definition []byte
+			definition, err = t.Canonical()
+			list = append(list, Offered{name, definition})
+		}
+	}
+	for _, member := range []string{"tools", "functions"} {
+		for _, t := range n.Items(member) {
+			inner := t.Items(group)
+			if len(inner) > 0 {
+				t = t.Clone()
+				t.Drop(func(name string, _ *Node) bool { return name == group })
+			}
+			add(&t)
+			for _, i := range inner {
+				add(&i)
 			}
 		}
 	}
-	return slices.DeleteFunc(names, func(name string) bool { return name == "" }), nil
+	return list, err
 }
 
 // toolName is the name of a definition, which some APIs have one level deeper.

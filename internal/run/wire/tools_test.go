@@ -283,11 +283,25 @@ func TestOfferedToolsAreNamed(t *testing.T) {
 		`{"tools":[{}, 7], "messages":[]}`:           {},
 		`{}`:                                         nil,
 	} {
-		if got, err := OfferedTools(OpenAIChat, []byte(body)); err != nil || !slices.Equal(got, want) {
+		if got, err := OfferedTools(OpenAIChat, []byte(body)); err != nil || !slices.Equal(offeredNames(got), want) {
 			t.Errorf("%s: %q, %v, want %q", body, got, err, want)
 		}
 	}
 	if _, err := OfferedTools(OpenAIChat, []byte("{")); err == nil {
 		t.Error("what is not JSON has no error")
 	}
+	// All that is said of a tool is its definition, and what is said of others is not.
+	said, err := OfferedTools(OpenAIChat, []byte(`{"tools":[{"type":"namespace","name":"n","description":"of two","tools":[{"name":"b","description":"the second","parameters":{"x":{"description":"deep"}}}]}]}`))
+	if err != nil || len(said) != 2 || string(said[0].Definition) != `{"description":"of two","name":"n","type":"namespace"}` ||
+		string(said[1].Definition) != `{"description":"the second","name":"b","parameters":{"x":{"description":"deep"}}}` {
+		t.Errorf("%s, %v", said, err)
+	}
+}
+
+func offeredNames(list []Offered) []string {
+	var names []string
+	for _, o := range list {
+		names = append(names, o.Name)
+	}
+	return names
 }

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"sync"
 
+	// Unlike encoding/json it tells names by their case, so that no two are one member.
+	strictjson "github.com/go-json-experiment/json"
+
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
@@ -48,7 +51,7 @@ func promptfoo(path string, data []byte) (*Imported, error) {
 		return nil, err
 	}
 	var config promptfooConfig
-	if err := json.Unmarshal(doc.JSON, &config); err != nil {
+	if err := strictjson.Unmarshal(doc.JSON, &config); err != nil {
 		return nil, refusal.Newf(refusal.Malformed, "%s: %w", path, err).WithHint("expected prompts and tests, as in promptfooconfig.yaml")
 	}
 	tests, err := config.tests(path)
@@ -93,7 +96,7 @@ func (c *promptfooConfig) tests(path string) ([]promptfooTest, error) {
 			return nil, err
 		}
 		var tests []promptfooTest
-		if err := json.Unmarshal(data, &tests); err != nil {
+		if err := strictjson.Unmarshal(data, &tests); err != nil {
 			return nil, refusal.Newf(refusal.Malformed, "%s: tests: %w", path, err)
 		}
 		return tests, nil

@@ -1,8 +1,8 @@
 package dataset
 
 import (
-	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -16,6 +16,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
 	"tallystick/internal/share/parquet"
@@ -135,6 +136,9 @@ func readParquet(path string, data []byte) (*Table, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	t := &Table{Format: "parquet", Source: path, Columns: f.Columns}
+	if err := checkNames(t.Columns); err != nil {
+		return nil, refusal.Newf(refusal.Malformed, "%s: %w", path, err).WithHint("%s", refusal.Of(err).Hint)
+	}
 	for i, row := range f.Rows {
 		for name, v := range row {
 			row[name] = asJSON(v)
@@ -187,11 +191,13 @@ func readCSV(path string, data []byte, comma rune) (*Table, error) {
 		return nil, malformed(path, err)
 	}
 	for i, name := range header {
-		name = strings.TrimSpace(name)
-		if name == "" || slices.Contains(t.Columns, name) {
-			return nil, refusal.Newf(refusal.Malformed, "%s:1: column %d is called %q, expected a name that no other column has", path, i+1, name)
+		if name = strings.TrimSpace(name); name == "" {
+			return nil, refusal.Newf(refusal.Malformed, "%s:1: column %d has no name", path, i+1)
 		}
 		t.Columns = append(t.Columns, name)
+	}
+	if err := checkNames(t.Columns); err != nil {
+		return nil, refusal.Newf(refusal.Malformed, "%s:1: %w", path, err).WithHint("%s", refusal.Of(err).Hint)
 	}
 	for {
 		record, err := r.Read()
@@ -233,93 +239,165 @@ func (t *Table) addObject(place string, object map[string]any, order []string) e
 		}
 	}
 	if len(t.Columns) > maxColumns {
-		return fmt.Errorf("more than %d different names of members", maxColumns)
+		return refusal.Newf(refusal.TooLarge, "more than %d different names of members", maxColumns)
 	}
 	return t.add(Row{place, object})
 }
 
-// readList reads a JSON list of objects.
-func readList(path string, data []byte) (*Table, error) {
-	t := &Table{Format: "json", Source: path}
-	var raw []json.RawMessage
-	if err := strictJSON(data, &raw); err != nil {
-		return nil, malformed(path, err)
-	}
-	for i, text := range raw {
-		if err := t.addText(fmt.Sprintf("%s, item %d", filepath.Base(path), i+1), text); err != nil {
-			return nil, malformed(path, err)
+// checkNames refuses a name that is there twice. Columns are found whatever their case and
+// the blanks around them, so two that differ only in these are the same.
+func checkNames(names []string) error {
+	first := make(map[string]string, len(names))
+	for _, name := range names {
+		folded := strings.ToLower(strings.ToUpper(strings.TrimSpace(name)))
+		if before, twice := first[folded]; twice {
+			return refusal.Newf(refusal.Malformed, "the name %.60q is there twice: it is read as %.60q, whatever the case", name, before).
+				WithHint("ask the maker of the data which of them holds; nothing was written")
 		}
-	}
-	return t, nil
-}
-
-// readObjects reads one object a line; or one object whose member is the list.
-func readObjects(path string, data []byte) (*Table, error) {
-	var whole map[string]json.RawMessage
-	if err := strictJSON(data, &whole); err == nil {
-		for _, name := range []string{"data", "examples", "rows", "samples", "tests", "items"} {
-			if list, ok := whole[name]; ok && bytes.HasPrefix(bytes.TrimSpace(list), []byte("[")) {
-				return readList(path, list)
-			}
-		}
-	}
-	t := &Table{Format: "jsonl", Source: path}
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	lines.Buffer(nil, 16<<20)
-	for n := 1; lines.Scan(); n++ {
-		text := bytes.TrimSpace(lines.Bytes())
-		if len(text) == 0 {
-			continue
-		}
-		if err := t.addText(fmt.Sprintf("%s:%d", filepath.Base(path), n), bytes.Clone(text)); err != nil {
-			return nil, refusal.Newf(refusal.Malformed, "%s:%d: %w", path, n, err).WithHint("each line is one JSON object")
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return nil, malformed(path, err)
-	}
-	return t, nil
-}
-
-func (t *Table) addText(place string, text []byte) error {
-	var object map[string]any
-	if err := strictJSON(text, &object); err != nil || object == nil {
-		return fmt.Errorf("%s: expected an object: %v", place, err)
-	}
-	return t.addObject(place, object, namesIn(text))
-}
-
-// strictJSON decodes one value and nothing after it, numbers as they are
-// written.
-func strictJSON(data []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	if err := d.Decode(v); err != nil {
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is more after the value")
+		first[folded] = name
 	}
 	return nil
 }
 
-// namesIn lists the members of an object in the order in which they stand.
-func namesIn(object []byte) []string {
-	d := json.NewDecoder(bytes.NewReader(object))
-	var names []string
-	if _, err := d.Token(); err != nil {
-		return nil
+// maxRow bounds one row of JSON.
+const maxRow = 16 << 20
+
+// readList reads a JSON list of objects.
+func readList(path string, data []byte) (*Table, error) {
+	t := &Table{Format: "json", Source: path}
+	return t, t.read(path, data, func(r *jsonstream.Reader) error {
+		if err := t.addList(r); err != nil {
+			return err
+		}
+		return r.End()
+	})
+}
+
+// wrappers are members of a document under which its rows may stand.
+var wrappers = []string{"data", "examples", "rows", "samples", "tests", "items"}
+
+// readObjects reads one object after the other; or one object whose member is the list.
+func readObjects(path string, data []byte) (*Table, error) {
+	t := &Table{Format: "jsonl", Source: path}
+	wrapper, err := wrapperOf(data)
+	if err != nil {
+		return nil, refusal.Newf(refusal.Of(err).Name, "%s: %w", path, err)
 	}
-	for d.More() {
-		name, err := d.Token()
+	if wrapper != "" {
+		t.Format = "json"
+		return t, t.read(path, data, func(r *jsonstream.Reader) error {
+			return r.Object(func(name string) error {
+				if name != wrapper {
+					return nil
+				}
+				return t.addList(r)
+			})
+		})
+	}
+	return t, t.read(path, data, func(r *jsonstream.Reader) error {
+		for {
+			k, err := r.Peek()
+			if err != nil || k == jsonstream.None {
+				return err
+			}
+			if err := t.addRow(r, fmt.Sprintf("%s:%d", filepath.Base(path), r.Line())); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// wrapperOf is the member of the only object under which a list stands; "" if there is
+// none, or more than one object.
+func wrapperOf(data []byte) (string, error) {
+	r, err := jsonstream.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return "", err
+	}
+	found := len(wrappers)
+	err = r.Object(func(name string) error {
+		k, err := r.Peek()
+		if i := slices.Index(wrappers, name); i >= 0 && k == jsonstream.Array {
+			found = min(found, i)
+		}
+		return err
+	})
+	if err != nil || found == len(wrappers) || r.End() != nil {
+		return "", nil // reading the rows says what is wrong
+	}
+	return wrappers[found], nil
+}
+
+// read reads with the reader of every importer, and says at which line it was refused.
+func (t *Table) read(path string, data []byte, rows func(*jsonstream.Reader) error) error {
+	r, err := jsonstream.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return refusal.Newf(refusal.Of(err).Name, "%s: %w", path, err)
+	}
+	if err := rows(r); err != nil {
+		hint := cmp.Or(refusal.Of(err).Hint, "a table is a list of JSON objects, or one object on each line")
+		return refusal.Newf(refusal.Of(err).Name, "%s:%d: %w", path, r.Line(), err).WithHint("%s", hint)
+	}
+	return nil
+}
+
+func (t *Table) addList(r *jsonstream.Reader) error {
+	return r.Array(func(i int) error { return t.addRow(r, fmt.Sprintf("%s, item %d", filepath.Base(t.Source), i+1)) })
+}
+
+// addRow reads one object as a row.
+func (t *Table) addRow(r *jsonstream.Reader, place string) error {
+	if k, err := r.Peek(); err != nil || k != jsonstream.Object {
+		return cmp.Or(err, r.Refuse("expected an object for each row"))
+	}
+	object := map[string]any{}
+	var order []string
+	err := r.Object(func(name string) error {
+		v, err := r.Any(maxRow)
 		if err != nil {
-			return names
+			return err
 		}
-		names = append(names, name.(string))
-		var skipped json.RawMessage
-		if d.Decode(&skipped) != nil {
-			return names
+		order = append(order, name)
+		object[name], err = plainValue(v)
+		if err != nil {
+			err = r.Refuse("the member %.60q: %v", name, err)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := checkNames(order); err != nil {
+		return refusal.Newf(refusal.Malformed, "%s: %w", place, err).WithHint("%s", refusal.Of(err).Hint)
+	}
+	return t.addObject(place, object, order)
+}
+
+// plainValue gives a value in the types of encoding/json, numbers as they are written. What
+// is not a number is refused: a case could not be written with it.
+func plainValue(v any) (any, error) {
+	var err error
+	switch x := v.(type) {
+	case jsonstream.Number:
+		if !json.Valid([]byte(x)) {
+			return nil, fmt.Errorf("found %s, expected a finite number", x)
+		}
+		return json.Number(x), nil
+	case []any:
+		if x == nil {
+			return []any{}, nil
+		}
+		for i := range x {
+			if x[i], err = plainValue(x[i]); err != nil {
+				return nil, err
+			}
+		}
+	case map[string]any:
+		for name := range x {
+			if x[name], err = plainValue(x[name]); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return names
+	return v, nil
 }

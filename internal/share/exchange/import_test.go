@@ -97,6 +97,8 @@ func TestBothGenerationsAndATIFTellTheSameRun(t *testing.T) {
 		{"current.json", foreign.OTLPJSON, "5b8efff798038103d269b633813fc60c", "forecaster", weather("gpt-4o", [4]int{31, 12, 60, 9}, "tool_calls", "stop")},
 		{"events.json", foreign.OTLPJSON, "00000000000000000000000000000001", "unknown", weather("m", [4]int{5, 6, 0, 0}, "tool_calls", "stop")},
 		{"indexed.json", foreign.OTLPJSON, "00000000000000000000000000000002", "unknown", weather("m", [4]int{}, "tool_calls", "stop")},
+		{"openinference.json", foreign.OTLPJSON, "5b8efff798038103d269b633813fc60e", "forecaster", weather("gpt-4o", [4]int{31, 12, 60, 9}, "tool_calls", "stop")},
+		{"phoenix.json", foreign.Phoenix, "trace-1", "forecaster", weather("gpt-4o", [4]int{31, 12, 60, 9}, "tool_calls", "stop")},
 		{"atif.json", foreign.ATIF, "s-1", "forecaster@2.0", weather("gpt-4o", [4]int{31, 12, 60, 9}, "tool_calls", "")},
 	} {
 		t.Run(tt.file, func(t *testing.T) {
@@ -136,8 +138,10 @@ func TestWhatHasNoPlaceIsCounted(t *testing.T) {
 		file string
 		want map[string]int
 	}{
-		{"current.json", map[string]int{"attribute server.address": 1, "message part reasoning": 1, "span of the operation embeddings": 1, "spans of traces without gen_ai attributes": 1}},
+		{"current.json", map[string]int{"attribute server.address": 1, "message part reasoning": 1, "span of the operation embeddings": 1, "spans that belong to no conversation with an agent or a model": 1}},
 		{"indexed.json", map[string]int{}},
+		{"openinference.json", map[string]int{"attribute user.id": 1, "attribute llm.system": 2, "attribute llm.invocation_parameters": 1, "attribute llm.tools.N.tool.json_schema": 2,
+			"attribute llm.token_count.total": 1, "attribute tool.description": 1, "attribute embedding.model_name": 1, "span of the kind EMBEDDING": 1}},
 		{"atif.json", map[string]int{"reasoning_content": 1, "tool definition": 1, "message part image": 1, "total_steps is not what the steps add up to": 1}},
 	} {
 		t.Run(tt.file, func(t *testing.T) {
@@ -157,9 +161,11 @@ func TestWhatHasNoPlaceIsCounted(t *testing.T) {
 }
 
 func TestEvaluationsAreKept(t *testing.T) {
-	got := importFile(t, "current.json")[0].Evaluations
-	if len(got) != 1 || got[0].Name != "Relevance" || got[0].Score == nil || *got[0].Score != 0.75 || got[0].Label != "relevant" {
-		t.Errorf("got %+v", got)
+	for _, file := range []string{"current.json", "openinference.json", "phoenix.json"} {
+		got := importFile(t, file)[0].Evaluations
+		if len(got) != 1 || got[0].Name != "Relevance" || got[0].Score == nil || *got[0].Score != 0.75 || got[0].Label != "relevant" {
+			t.Errorf("%s: got %+v", file, got)
+		}
 	}
 }
 
@@ -301,7 +307,7 @@ func TestRefusals(t *testing.T) {
 		{"broken JSON", `{"resourceSpans":[`, refusal.Malformed, "not JSON"},
 		{"a name twice", `{"resourceSpans":[],"resourceSpans":[]}`, refusal.Malformed, "duplicate"},
 		{"no spans", `{"resourceSpans":[]}`, refusal.Unrecognised, "0 spans"},
-		{"spans of something else", string(otlp(`{"traceId":"00000000000000000000000000000001","spanId":"0000000000000001","name":"GET /"}`)), refusal.Unrecognised, "none of which has gen_ai attributes"},
+		{"spans of something else", string(otlp(`{"traceId":"00000000000000000000000000000001","spanId":"0000000000000001","name":"GET /"}`)), refusal.Unrecognised, "none of which has attributes of the OpenTelemetry GenAI or OpenInference conventions"},
 		{"a short id", string(otlp(`{"traceId":"01","spanId":"0000000000000001"}`)), refusal.Malformed, "expected 32 hexadecimal digits"},
 		{"a zero id", string(otlp(`{"traceId":"00000000000000000000000000000000","spanId":"0000000000000001"}`)), refusal.Malformed, "zero"},
 		{"a negative time", string(otlp(`{"traceId":"00000000000000000000000000000001","spanId":"0000000000000001","startTimeUnixNano":"-1"}`)), refusal.Malformed, "nanoseconds since 1970"},
@@ -421,7 +427,7 @@ func TestTheSampleOfHarbor(t *testing.T) {
 }
 
 func FuzzImport(f *testing.F) {
-	for _, name := range []string{"current.json", "events.json", "indexed.json", "atif.json"} {
+	for _, name := range []string{"current.json", "events.json", "indexed.json", "openinference.json", "phoenix.json", "atif.json"} {
 		f.Add(load(f, name))
 	}
 	f.Add(protoOf(f, load(f, "current.json")))

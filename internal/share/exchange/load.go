@@ -3,6 +3,9 @@ package exchange
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"tallystick/internal/read/dossier"
@@ -42,6 +45,13 @@ func Load(open func() (*dossier.Place, error), name, pick string, showHeldOut bo
 		}
 		return stored(p, attempt, caseID, showHeldOut)
 	}
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		all, err := ImportFolder(name)
+		if err != nil {
+			return nil, err
+		}
+		return chosen(name, all, pick)
+	}
 	data, err := store.ReadFile(store.OS{}, name, trajectory.MaxBytes)
 	if err != nil {
 		return nil, err
@@ -60,11 +70,51 @@ func Load(open func() (*dossier.Place, error), name, pick string, showHeldOut bo
 	if err != nil {
 		return nil, err
 	}
+	return chosen(name, all, pick)
+}
+
+// chosen is the trajectory of another system's that a person picked.
+func chosen(name string, all []foreign.Trajectory, pick string) (*Trajectory, error) {
 	one, err := pickTrajectory(name, all, pick)
 	if err != nil {
 		return nil, err
 	}
 	return &Trajectory{one.Verified, one.Content, &Imported{one.Source, one.ID, append([]foreign.Note{}, one.Notes...), one.Evaluations}}, nil
+}
+
+// maxFiles bounds a folder of traces.
+const maxFiles = 10_000
+
+// ImportFolder is [Import] for all files in a folder and below it. Links are not followed.
+func ImportFolder(dir string) ([]foreign.Trajectory, error) {
+	var files []File
+	total := 0
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		if len(files) == maxFiles {
+			return refusal.Newf(refusal.TooLarge, "%s: more than %d files", dir, maxFiles)
+		}
+		data, err := store.ReadFile(store.OS{}, path, int64(foreign.MaxBytes-total))
+		if err != nil {
+			return err
+		}
+		total += len(data)
+		name, err := filepath.Rel(dir, path)
+		files = append(files, File{filepath.ToSlash(name), data})
+		return err
+	})
+	if err != nil {
+		if refusal.Of(err).Name == refusal.Failed {
+			err = refusal.Newf(refusal.Unreadable, "%s: %w", dir, refusal.WithoutPath(err))
+		}
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, refusal.Newf(refusal.Unrecognised, "%s: the folder has no files", dir)
+	}
+	return ImportFiles(dir, files)
 }
 
 // stored reads a trajectory of the evidence.
@@ -91,11 +141,18 @@ func stored(p *dossier.Place, attempt, caseID string, showHeldOut bool) (*Trajec
 // one would look like an answer.
 func pickTrajectory(name string, all []foreign.Trajectory, pick string) (*foreign.Trajectory, error) {
 	var ids []string
+	var found *foreign.Trajectory
 	for i := range all {
 		if all[i].ID == pick || pick == "" && len(all) == 1 {
-			return &all[i], nil
+			if found != nil {
+				return nil, refusal.Newf(refusal.Malformed, "%s has two trajectories with the id %q", name, pick).WithHint("put each into a file of its own")
+			}
+			found = &all[i]
 		}
 		ids = append(ids, all[i].ID)
+	}
+	if found != nil {
+		return found, nil
 	}
 	if pick != "" {
 		return nil, refusal.Newf(refusal.UnknownName, "%s has no trajectory %q", name, pick).

@@ -35,12 +35,19 @@ type Format string
 const (
 	OTLPJSON     Format = "otlp-json"
 	OTLPProtobuf Format = "otlp-protobuf"
+	OTLP         Format = "otlp" // several files of both encodings
+	Phoenix      Format = "openinference-json"
 	ATIF         Format = "atif"
 )
 
 // Class is the task class in the first event of everything that was imported.
 // No bench may vouch for it.
 const Class = "imported"
+
+// ConversationNames are the attributes of spans that say to which conversation they belong.
+// A conversation is less than a session, so if a trace has the first anywhere, the second
+// says nothing about it.
+var ConversationNames = []string{"gen_ai.conversation.id", "session.id"}
 
 // A Source says where an imported trajectory comes from.
 type Source struct {

@@ -34,7 +34,11 @@ func (b *Budget) Check(data []byte) error {
 			if errors.Is(err, io.EOF) && d.StackDepth() == 0 {
 				return nil
 			}
-			return fmt.Errorf("not JSON: %w", err)
+			line := 1 + bytes.Count(data[:min(len(data), int(d.InputOffset()))], []byte("\n"))
+			if errors.Is(err, jsontext.ErrDuplicateName) {
+				return fmt.Errorf("line %d: a name is there twice in one object: %w", line, err)
+			}
+			return fmt.Errorf("line %d: not JSON: %w", line, err)
 		}
 		if err := b.Spend(1); err != nil {
 			return err

@@ -131,7 +131,7 @@ func appendParts(out []byte, parts []Part) []byte {
 		switch p.Kind {
 		case "tool_call":
 			out = append(out, `,"arguments":`...)
-			if isObject(p.Args) {
+			if IsObject(p.Args) {
 				out = append(out, p.Args...)
 			} else {
 				out = AppendText(out, string(p.Args))
@@ -146,7 +146,8 @@ func appendParts(out []byte, parts []Part) []byte {
 	return append(out, ']')
 }
 
-func isObject(args []byte) bool {
+// IsObject reports whether the arguments of a call are a JSON object.
+func IsObject(args []byte) bool {
 	v := jsontext.Value(args)
 	return v.Kind() == '{' && v.IsValid()
 }

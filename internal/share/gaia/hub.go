@@ -2,7 +2,6 @@ package gaia
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"tallystick/internal/record/loopback"
 	"tallystick/internal/record/refusal"

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
@@ -163,8 +164,32 @@ func (s *session) json(f *file, read func(*jsonstream.Reader) error) error {
 		if err != nil {
 			return err
 		}
-		return read(r)
+		if err := read(r); err != nil {
+			return err
+		}
+		// What was left is passed over, so that no part of a file is read without the
+		// rules of the reader.
+		for {
+			if k, err := r.Peek(); err != nil || k == jsonstream.None {
+				return err
+			}
+			if err := r.Skip(); err != nil {
+				return err
+			}
+		}
 	})
+}
+
+// checkColumns refuses a name that two columns of a table have: one would overwrite the
+// other.
+func checkColumns(columns []string) error {
+	for i, name := range columns {
+		if first := slices.Index(columns, name); first < i {
+			return refusal.Newf(refusal.Malformed, "the columns %d and %d are both called %.60q, expected a name for each", first+1, i+1, name).
+				WithHint("ask the maker of the table which of them holds")
+		}
+	}
+	return nil
 }
 
 // bytes opens the file for f to read, and notes its digest. What f leaves is

@@ -39,11 +39,15 @@ func (s *session) mlflowTable(f *file) error {
 		n := 0
 		err := object(r, fields{
 			"columns": func() error {
-				return list(r, func(int) error {
+				err := list(r, func(int) error {
 					name, err := r.Scalar()
 					columns = append(columns, name)
 					return err
 				})
+				if twice := checkColumns(columns); err == nil && twice != nil {
+					err = r.Refuse("%v", twice)
+				}
+				return err
 			},
 			"data": func() error {
 				if columns == nil {

@@ -85,6 +85,9 @@ func (s *session) ragasCSV(f *file) error {
 		}
 		columns := slices.Clone(header)
 		columns[0] = strings.TrimPrefix(columns[0], "\xef\xbb\xbf")
+		if err := checkColumns(columns); err != nil {
+			return refusal.Newf(refusal.Malformed, "line 1: %w", err).WithHint("%s", refusal.Of(err).Hint)
+		}
 		for {
 			bounded.left = maxRecord
 			record, err := r.Read()

@@ -82,6 +82,7 @@ func readShape(src io.Reader, whole bool) (*Shape, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.Lenient = true // or a member that is there twice would hide in a folder what the file is
 	for s.Values < maxRows || whole {
 		var k jsonstream.Kind
 		if k, err = r.Peek(); err != nil || k == jsonstream.None {

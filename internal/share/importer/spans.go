@@ -1,6 +1,8 @@
 package importer
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -10,6 +12,7 @@ import (
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/share/foreign"
 )
 
 // The kinds of files.
@@ -21,7 +24,7 @@ const (
 var spansHarness = harness{
 	name:       "OpenTelemetry and OpenInference spans",
 	recognised: "`context.trace_id` and `context.span_id`; `resourceSpans`",
-	runs:       "the spans of a folder; a row is a conversation (`session.id`, `gen_ai.conversation.id`) or else a trace",
+	runs:       "the spans of a folder; a row is a conversation (`gen_ai.conversation.id`, or else `session.id`) or else a trace; a trace of two conversations is refused",
 	scores:     "annotations, and `gen_ai.evaluation.result` events",
 	parts: []part{
 		{kind: otlpSpans, together: (*file).dir, fits: func(s *Shape) bool { return s.Has("resourceSpans") }},
@@ -42,20 +45,20 @@ type span struct {
 	evaluations                    []map[string]any // attributes of gen_ai.evaluation.result
 }
 
-// spanRun joins spans to conversations: spans of one session, or else of one
-// trace, are one sample.
+// spanRun joins spans to conversations: spans of one conversation or session, or else of
+// one trace, are one sample.
 type spanRun struct {
-	run     *run
-	session map[string]string      // trace to conversation
-	samples map[string]*spanSample // by conversation, or by trace until that is known
-	models  map[string]bool
+	run    *run
+	traces map[string]*spanSample
+	models map[string]bool
 }
 
-// spanSample is a conversation while it is read.
+// spanSample is a trace or a conversation while it is read.
 type spanSample struct {
 	results.Sample
-	first, last string // when the roots began that Input and Answer are from
-	spans       int64
+	conversations map[string][]string // that the spans of a trace name, at most two, by attribute
+	first, last   string              // when the roots began that Input and Answer are from
+	spans         int64
 }
 
 func (s *session) spans(g []*file) error {
@@ -63,7 +66,7 @@ func (s *session) spans(g []*file) error {
 	if !slices.ContainsFunc(g, func(f *file) bool { return f.kind != phoenixSpans }) {
 		harness = "phoenix"
 	}
-	t := &spanRun{run: s.begin(harness), session: map[string]string{}, samples: map[string]*spanSample{}, models: map[string]bool{}}
+	t := &spanRun{run: s.begin(harness), traces: map[string]*spanSample{}, models: map[string]bool{}}
 	for _, f := range g {
 		err := s.json(f, func(r *jsonstream.Reader) error {
 			return f.rows(r, "", func() error {
@@ -156,26 +159,40 @@ func readOTLP(r *jsonstream.Reader) (*span, error) {
 	if ns, err := strconv.ParseInt(sp.began, 10, 64); err == nil { // of one width, so that texts compare as times do
 		sp.began = time.Unix(0, ns).UTC().Format("2006-01-02T15:04:05.000000000Z07:00")
 	}
-	sp.attributes = otlpAttributes(attributes)
+	var twice error
+	if sp.attributes, twice = otlpAttributes(attributes); err == nil && twice != nil {
+		err = r.Refuse("%v", twice)
+	}
 	sp.failed = status == "2" || strings.HasSuffix(status, "ERROR")
 	for _, e := range listOf(events) {
 		if textOf(member(e, "name")) == "gen_ai.evaluation.result" {
-			sp.evaluations = append(sp.evaluations, otlpAttributes(member(e, "attributes")))
+			flat, twice := otlpAttributes(member(e, "attributes"))
+			if err == nil && twice != nil {
+				err = r.Refuse("%v", twice)
+			}
+			sp.evaluations = append(sp.evaluations, flat)
 		}
 	}
 	return sp, err
 }
 
-// otlpAttributes reads [{key, value:{stringValue|intValue|doubleValue|boolValue}}].
-func otlpAttributes(v any) map[string]any {
+// otlpAttributes reads [{key, value:{stringValue|intValue|doubleValue|boolValue}}]. A key
+// that is there twice, or a value of two types, would be one thing to us and another to
+// the next reader.
+func otlpAttributes(v any) (map[string]any, error) {
 	flat := map[string]any{}
 	for _, a := range listOf(v) {
+		key := textOf(member(a, "key"))
 		value, _ := member(a, "value").(map[string]any)
+		if _, twice := flat[key]; twice || len(value) > 1 {
+			return flat, fmt.Errorf("the attribute %.60q is there twice, or has values of two types, expected one", key)
+		}
+		flat[key] = nil
 		for _, x := range value {
-			flat[textOf(member(a, "key"))] = x // one member each
+			flat[key] = x
 		}
 	}
-	return flat
+	return flat, nil
 }
 
 func (sp *span) get(names ...string) string {
@@ -188,15 +205,14 @@ func (sp *span) get(names ...string) string {
 }
 
 func (t *spanRun) add(r *jsonstream.Reader, sp *span) error {
-	conversation := sp.get("session.id", "gen_ai.conversation.id", "thread.id")
-	if conversation != "" {
-		if err := t.join(r, sp.trace, conversation); err != nil {
-			return err
-		}
-	}
-	s, err := t.sample(sp.trace)
+	s, err := t.trace(sp.trace)
 	if err != nil {
 		return err
+	}
+	for _, name := range foreign.ConversationNames {
+		if id := sp.get(name); strings.TrimSpace(id) != "" && !slices.Contains(s.conversations[name], id) && len(s.conversations[name]) < 2 {
+			s.conversations[name] = append(s.conversations[name], id)
+		}
 	}
 	s.spans++
 	if model := sp.get("gen_ai.response.model", "gen_ai.request.model", "llm.model_name"); model != "" && len(t.models) < 100 {
@@ -222,48 +238,50 @@ func (t *spanRun) add(r *jsonstream.Reader, sp *span) error {
 	return nil
 }
 
-// join puts a trace into a conversation, with what was read of it before the
-// conversation was known.
-func (t *spanRun) join(r *jsonstream.Reader, trace, conversation string) error {
-	key := "session " + conversation
-	switch known := t.session[trace]; {
-	case known == key:
-		return nil
-	case known != "":
-		return r.Refuse("the trace %.60q is in two conversations", trace)
-	}
-	if len(t.session) == maxHeld {
-		return refusal.Newf(refusal.TooLarge, "more than %d traces", maxHeld)
-	}
-	t.session[trace] = key
-	early := t.samples["trace "+trace]
-	if early == nil {
-		return nil
-	}
-	delete(t.samples, "trace "+trace)
-	s, err := t.sample(trace)
-	if err != nil {
-		return err
-	}
-	s.merge(early)
-	return nil
-}
-
-func (t *spanRun) sample(trace string) (*spanSample, error) {
-	key := t.session[trace]
-	if key == "" {
-		key = "trace " + trace
-	}
-	s := t.samples[key]
+// trace is what was read of a trace.
+func (t *spanRun) trace(id string) (*spanSample, error) {
+	s := t.traces[id]
 	if s == nil {
-		if len(t.samples) == maxHeld {
-			return nil, refusal.Newf(refusal.TooLarge, "more than %d conversations", maxHeld)
+		if len(t.traces) == maxHeld {
+			return nil, refusal.Newf(refusal.TooLarge, "more than %d traces", maxHeld)
 		}
-		_, id, _ := strings.Cut(key, " ")
-		s = &spanSample{Sample: results.Sample{ID: id, Attempt: 1, Trajectory: trace, Scores: map[string]results.Score{}}}
-		t.samples[key] = s
+		s = &spanSample{Sample: results.Sample{ID: id, Attempt: 1, Trajectory: id, Scores: map[string]results.Score{}}, conversations: map[string][]string{}}
+		t.traces[id] = s
 	}
 	return s, nil
+}
+
+// samples joins the traces of one conversation, in the order in which they began.
+func (t *spanRun) samples() ([]*spanSample, error) {
+	inOrder := slices.SortedFunc(maps.Values(t.traces), func(a, b *spanSample) int {
+		return cmp.Or(strings.Compare(a.first, b.first), strings.Compare(a.ID, b.ID))
+	})
+	byKey := map[string]*spanSample{}
+	for _, s := range inOrder {
+		key := "trace " + s.ID
+		for _, name := range foreign.ConversationNames {
+			ids := s.conversations[name]
+			if len(ids) > 1 {
+				return nil, refusal.Newf(refusal.Malformed, "the trace %.60q is in two conversations, %.60q and %.60q", s.ID, ids[0], ids[1]).
+					WithHint("a row is of whole traces; \"tally replay\" and \"tally audit\" tell the conversations of a trace apart")
+			}
+			if len(ids) > 0 {
+				key = "session " + ids[0]
+				break
+			}
+		}
+		if joined := byKey[key]; joined != nil {
+			joined.merge(s)
+			continue
+		}
+		_, s.ID, _ = strings.Cut(key, " ")
+		byKey[key] = s
+	}
+	var out []*spanSample
+	for _, key := range slices.Sorted(maps.Keys(byKey)) {
+		out = append(out, byKey[key])
+	}
+	return out, nil
 }
 
 // root takes what was asked first and answered last from the roots of traces.
@@ -281,18 +299,19 @@ func (s *spanSample) root(sp *span) {
 	}
 }
 
-func (s *spanSample) merge(early *spanSample) {
-	s.spans += early.spans
-	if early.Input != (results.Text{}) && (s.first == "" || early.first < s.first) {
-		s.Input, s.first = early.Input, early.first
+// merge adds a trace of the same conversation.
+func (s *spanSample) merge(other *spanSample) {
+	s.spans += other.spans
+	if other.Input != (results.Text{}) && (s.first == "" || other.first < s.first) {
+		s.Input, s.first = other.Input, other.first
 	}
-	if early.Answer != (results.Text{}) && early.last >= s.last {
-		s.Answer, s.last = early.Answer, early.last
+	if other.Answer != (results.Text{}) && other.last >= s.last {
+		s.Answer, s.last = other.Answer, other.last
 	}
 	if s.Error == "" {
-		s.Error = early.Error
+		s.Error = other.Error
 	}
-	maps.Copy(s.Scores, early.Scores)
+	maps.Copy(s.Scores, other.Scores)
 }
 
 func (t *spanRun) evaluation(r *jsonstream.Reader, s *spanSample, name string, value any, label, judge string) error {
@@ -312,8 +331,11 @@ func (t *spanRun) evaluation(r *jsonstream.Reader, s *spanSample, name string, v
 
 func (t *spanRun) finish(files []*file) error {
 	spans := int64(0)
-	for _, key := range slices.Sorted(maps.Keys(t.samples)) {
-		s := t.samples[key]
+	samples, err := t.samples()
+	if err != nil {
+		return fmt.Errorf("%s: %w", files[0].path, err)
+	}
+	for _, s := range samples {
 		spans += s.spans
 		if at := results.Moment(s.first); at != "" && (t.run.Run.StartedAt == "" || at < t.run.Run.StartedAt) {
 			t.run.Run.StartedAt = at

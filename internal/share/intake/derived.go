@@ -7,20 +7,21 @@ import (
 	"unicode/utf8"
 
 	"tallystick/internal/read/audit"
+	"tallystick/internal/read/step"
 )
 
 // A Each visits the tasks of a run, in an order of its own that is the same each
 // time. The line is nil for a task without trajectory.
-type Each func(visit func(Row, *Line) error) error
+type Each func(visit func(Row, *step.Line) error) error
 
 // Derive gives results and trajectories that are made while they are read, a task
 // at a time: a log of any size takes the memory of one task.
 func Derive(name string, each Each) (results, trajectories audit.Source) {
 	results = piped(name, func(write func(any) error) error {
-		return each(func(r Row, _ *Line) error { return write(r) })
+		return each(func(r Row, _ *step.Line) error { return write(r) })
 	})
 	trajectories = piped(name, func(write func(any) error) error {
-		return each(func(_ Row, l *Line) error {
+		return each(func(_ Row, l *step.Line) error {
 			if l == nil {
 				return nil
 			}

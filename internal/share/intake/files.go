@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"tallystick/internal/read/audit"
 	"tallystick/internal/record/refusal"
@@ -92,8 +91,9 @@ func folder(dir string) (func(string) (io.ReadCloser, error), error) {
 // skipped are folders that hold no sources of the harness's author.
 var skipped = []string{".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv"}
 
-// sources lists the files of a folder, whatever they are; package audit reads
-// those that are programs. Links are not followed.
+// sources lists the files of a folder, whatever they are: package audit reads
+// programs for what they do, and every file for answers that it carries. Links are
+// not followed.
 func sources(dir string) ([]audit.SourceFile, error) {
 	var list []audit.SourceFile
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
@@ -106,17 +106,17 @@ func sources(dir string) ([]audit.SourceFile, error) {
 			}
 			return nil
 		}
-		if !d.Type().IsRegular() || !isProgram(name) {
+		if !d.Type().IsRegular() {
 			return nil
 		}
 		if len(list) == maxSources {
-			return refusal.Newf(refusal.TooLarge, "%s: more than %d programs", dir, maxSources)
+			return refusal.Newf(refusal.TooLarge, "%s: more than %d files", dir, maxSources)
 		}
 		rel, err := filepath.Rel(dir, name)
 		if err != nil || rel == "." {
 			rel = filepath.Base(name)
 		}
-		list = append(list, audit.SourceFile{Path: filepath.ToSlash(rel), Open: func() (io.ReadCloser, error) { return open(name) }})
+		list = append(list, audit.SourceFile{Path: filepath.ToSlash(rel), Agent: true, Open: func() (io.ReadCloser, error) { return open(name) }})
 		return nil
 	})
 	if err != nil {
@@ -127,23 +127,4 @@ func sources(dir string) ([]audit.SourceFile, error) {
 		return nil, refusal.Newf(refusal.Unreadable, "%s: %w", dir, refusal.WithoutPath(err))
 	}
 	return list, nil
-}
-
-// isProgram leaves data alone: a name with an extension that no language has.
-// Without one, a first line may say what it is.
-func isProgram(name string) bool {
-	if audit.IsProgram(name, nil) {
-		return true
-	}
-	if strings.Contains(filepath.Base(name), ".") {
-		return false
-	}
-	f, err := store.Open(name)
-	if err != nil {
-		return true // reading it will say why
-	}
-	defer f.Close()
-	head := make([]byte, 256)
-	n, _ := io.ReadFull(f, head)
-	return audit.IsProgram(name, head[:n])
 }

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"tallystick/internal/read/step"
 	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
@@ -180,14 +181,14 @@ func (l *inspect) header(r *jsonstream.Reader, name string) error {
 }
 
 // each visits the samples.
-func (l *inspect) each(visit func(Row, *Line) error) error {
+func (l *inspect) each(visit func(Row, *step.Line) error) error {
 	ignore := func(*jsonstream.Reader, string) error { return nil }
 	return l.read(ignore, func(v any) error { return visit(l.sample(v)) })
 }
 
 // sample makes a task of a sample. Epochs of one sample are one task by several
 // models, so that its question is that of one task.
-func (l *inspect) sample(v any) (Row, *Line) {
+func (l *inspect) sample(v any) (Row, *step.Line) {
 	s := inspectTeller{left: maxTexts, attachments: jsonstream.Member(v, "attachments")}
 	row := Row{TaskID: jsonstream.TextOf(jsonstream.Member(v, "id")), Model: l.model}
 	if epoch, ok := jsonstream.IntOf(jsonstream.Member(v, "epoch")); ok && epoch > 1 {
@@ -217,7 +218,7 @@ func (l *inspect) sample(v any) (Row, *Line) {
 	}
 	turns := s.calls
 	row.Turns = &turns
-	return row, &Line{TaskID: row.TaskID, Model: row.Model, Steps: s.steps}
+	return row, &step.Line{TaskID: row.TaskID, Model: row.Model, Steps: s.steps}
 }
 
 // inspectVerdict says whether a sample counts as correct: any scorer gave it C,
@@ -248,7 +249,7 @@ func inspectVerdict(scores any, answer *string) *bool {
 type inspectTeller struct {
 	left        int
 	attachments any
-	steps       []Step
+	steps       []*step.Step
 	calls       int
 }
 
@@ -257,18 +258,22 @@ func (t *inspectTeller) message(m any) {
 	text, isCut := cut(t.text(jsonstream.Member(m, "content")), &t.left)
 	switch role {
 	case "system", "user":
-		t.steps = append(t.steps, Step{Type: "prompt", Content: text, Truncated: isCut})
+		t.steps = append(t.steps, &step.Step{Type: step.Prompt, Content: &text, Truncated: isCut})
 	case "assistant":
 		t.calls++
-		t.steps = append(t.steps, Step{Type: "llm_call", Output: text, Truncated: isCut})
+		// A model is sent the messages before its own, which are steps already.
+		t.steps = append(t.steps, &step.Step{Type: step.Model, Input: "", Output: &text, Truncated: isCut})
 		for _, c := range jsonstream.ListOf(jsonstream.Member(m, "tool_calls")) {
-			args, _ := json.Marshal(jsonstream.Member(c, "arguments"))
+			args := []byte("{}")
+			if given := jsonstream.Member(c, "arguments"); given != nil {
+				args, _ = json.Marshal(given)
+			}
 			name := jsonstream.TextOf(jsonstream.Member(c, "function"))
-			t.steps = append(t.steps, Step{Type: "tool_call", Name: name, Input: args})
+			t.steps = append(t.steps, &step.Step{Type: step.Call, Name: name, Input: json.RawMessage(args)})
 		}
 	case "tool":
 		failed := jsonstream.Member(m, "error") != nil
-		t.steps = append(t.steps, Step{Type: "tool_result", Name: jsonstream.TextOf(jsonstream.Member(m, "function")), Output: text, Truncated: isCut, IsError: failed})
+		t.steps = append(t.steps, &step.Step{Type: step.Result, Name: jsonstream.TextOf(jsonstream.Member(m, "function")), Output: &text, Truncated: isCut, IsError: failed})
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"tallystick/internal/read/audit"
+	"tallystick/internal/read/step"
 	"tallystick/internal/record/jsonstream"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/share/exchange"
@@ -22,7 +23,7 @@ import (
 )
 
 // Log opens the log of another harness: an Inspect log, a Harbor job or trial
-// folder, a file of ATIF, or OpenTelemetry traces. Nothing vouches for it. The
+// folder, ATIF or OpenTelemetry traces in a file or in a folder. Nothing vouches for it. The
 // sources are those that f names.
 func (f Files) Log(path string) (audit.Input, error) {
 	rest, err := f.Input()
@@ -126,7 +127,7 @@ func traces(path string) ([]foreign.Trajectory, error) {
 // ofTraces visits trajectories. trial, which may be nil, says what a harness found
 // of one.
 func ofTraces(list []foreign.Trajectory, trial *trial) Each {
-	return func(visit func(Row, *Line) error) error {
+	return func(visit func(Row, *step.Line) error) error {
 		for i := range list {
 			t := &list[i]
 			id, model := t.ID, ""
@@ -187,8 +188,7 @@ func harbor(dir string) (audit.Input, error) {
 		return audit.Input{}, err
 	}
 	if len(trials) == 0 {
-		return audit.Input{}, refusal.Newf(refusal.Unrecognised, "%s: holds no result.json of a Harbor trial", dir).
-			WithHint("name the folder of a job or a trial, or a file: an Inspect log, ATIF, OpenTelemetry traces")
+		return folderOfTraces(dir)
 	}
 	all := sha256.New()
 	for _, t := range trials {
@@ -196,7 +196,7 @@ func harbor(dir string) (audit.Input, error) {
 	}
 	var in audit.Input
 	in.Log = hex.EncodeToString(all.Sum(nil))
-	in.Results, in.Trajectories = Derive(dir, func(visit func(Row, *Line) error) error {
+	in.Results, in.Trajectories = Derive(dir, func(visit func(Row, *step.Line) error) error {
 		for _, t := range trials {
 			if err := t.visit(dir, visit); err != nil {
 				return err
@@ -207,7 +207,27 @@ func harbor(dir string) (audit.Input, error) {
 	return in, nil
 }
 
-func (t *trial) visit(dir string, visit func(Row, *Line) error) error {
+// folderOfTraces reads a folder of OpenTelemetry traces or ATIF, in which a conversation may
+// be in several files.
+func folderOfTraces(dir string) (in audit.Input, err error) {
+	list, err := exchange.ImportFolder(dir)
+	if refusal.Is(err, refusal.Unrecognised) {
+		return in, refusal.Newf(refusal.Unrecognised, "%s: holds neither a result.json of a Harbor trial, nor OpenTelemetry traces or ATIF", dir).
+			WithHint("name the folder of a job or a trial, a folder of traces, or a file: an Inspect log, ATIF, OpenTelemetry traces")
+	}
+	if err != nil {
+		return in, err
+	}
+	all := sha256.New()
+	for i := range list {
+		fmt.Fprintf(all, "%s  %s\n", list[i].Source.Digest, list[i].Source.Name)
+	}
+	in.Log = hex.EncodeToString(all.Sum(nil))
+	in.Results, in.Trajectories = Derive(dir, ofTraces(list, nil))
+	return in, nil
+}
+
+func (t *trial) visit(dir string, visit func(Row, *step.Line) error) error {
 	if t.trajectory == "" {
 		return visit(Row{TaskID: t.id(0), Model: t.model, Correct: t.correct}, nil)
 	}

@@ -3,6 +3,7 @@ package intake
 import (
 	"encoding/json"
 
+	"tallystick/internal/read/step"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/run/trajectory"
@@ -19,25 +20,6 @@ type Row struct {
 	Turns    *int    `json:"turns,omitempty"`
 }
 
-// A Line is a line of the trajectories.
-type Line struct {
-	TaskID string `json:"task_id"`
-	Model  string `json:"model,omitempty"`
-	Steps  []Step `json:"steps"`
-}
-
-// A Step is one thing that an agent was shown or did.
-type Step struct {
-	Type      string          `json:"type"`
-	Name      string          `json:"name,omitempty"`
-	Content   string          `json:"content,omitempty"`
-	Input     json.RawMessage `json:"input,omitempty"`
-	Output    string          `json:"output,omitempty"`
-	IsError   bool            `json:"is_error,omitempty"`
-	Truncated bool            `json:"truncated,omitempty"`
-	Vantage   string          `json:"vantage,omitempty"`
-}
-
 // Bounds of a line, which package audit refuses beyond 64 MiB: a text that would
 // pass them is cut to its recorded beginning, and says so.
 const (
@@ -49,27 +31,27 @@ const (
 type teller struct {
 	content func(digest.Content) ([]byte, bool) // whole texts; may be nil
 	left    int
-	steps   []Step
-	asked   map[string]string // prompts of model calls under way
+	steps   []*step.Step
+	asked   map[string]*step.Step // model calls under way
 	row     Row
 }
 
 // Tell makes a line of a trajectory in our format, and of the results what the
 // trajectory says: the question, the answer, how many model calls there were.
 // Whole texts are used where content has them.
-func Tell(task, model string, v *trajectory.Verified, content func(digest.Content) ([]byte, bool)) (Row, Line) {
-	t := &teller{content: content, left: maxTexts, asked: map[string]string{}, row: Row{TaskID: task, Model: model}, steps: []Step{}}
+func Tell(task, model string, v *trajectory.Verified, content func(digest.Content) ([]byte, bool)) (Row, step.Line) {
+	t := &teller{content: content, left: maxTexts, asked: map[string]*step.Step{}, row: Row{TaskID: task, Model: model}, steps: []*step.Step{}}
 	for e := range v.Events() {
 		t.event(e.Payload)
 	}
 	calls := 0
 	for _, s := range t.steps {
-		if s.Type == "llm_call" {
+		if s.Type == step.Model {
 			calls++
 		}
 	}
 	t.row.Turns = &calls
-	return t.row, Line{TaskID: task, Model: model, Steps: t.steps}
+	return t.row, step.Line{TaskID: task, Model: model, Steps: t.steps}
 }
 
 func (t *teller) event(p trajectory.Payload) {
@@ -79,22 +61,25 @@ func (t *teller) event(p trajectory.Payload) {
 	case *trajectory.TurnStarted:
 		t.prompt(p.Input)
 	case *trajectory.ModelCallStarted:
-		text, _ := t.text(&p.Prompt)
-		t.asked[p.Call] = text
+		text, cut := t.text(&p.Prompt)
+		t.asked[p.Call] = &step.Step{Type: step.Model, InputTruncated: cut, InputBytes: &p.Prompt.Bytes}
+		if text != "" {
+			t.asked[p.Call].Input = text
+		}
 	case *trajectory.ModelCallCompleted:
-		text, cut := t.text(&p.Output)
-		s := Step{Type: "llm_call", Output: text, Truncated: cut}
-		if asked := t.asked[p.Call]; asked != "" {
-			s.Input, _ = json.Marshal(asked)
+		s := t.asked[p.Call]
+		if s == nil {
+			s = &step.Step{Type: step.Model}
 		}
 		delete(t.asked, p.Call)
+		s.Output, s.Truncated = t.output(&p.Output)
 		t.steps = append(t.steps, s)
 	case *trajectory.ToolProposed:
-		t.steps = append(t.steps, Step{Type: "tool_call", Name: p.Name, Input: t.args(&p.Args)})
+		t.call(p.Name, &p.Args, "")
 	case *trajectory.ToolExecuted:
-		t.gave(p.Name, &p.Result, p.Error != "", "executed")
+		t.gave(p.Name, &p.Result, p.Error != "", step.Executed)
 	case *trajectory.ToolObserved:
-		t.steps = append(t.steps, Step{Type: "tool_call", Name: p.Name, Input: t.args(&p.Args), Vantage: string(p.Vantage)})
+		t.call(p.Name, &p.Args, string(p.Vantage))
 		if p.Result != nil {
 			t.gave(p.Name, p.Result, p.Error, string(p.Vantage))
 		}
@@ -113,12 +98,28 @@ func (t *teller) prompt(c *trajectory.Content) {
 	if t.row.Question == "" {
 		t.row.Question = text
 	}
-	t.steps = append(t.steps, Step{Type: "prompt", Content: text, Truncated: cut})
+	t.steps = append(t.steps, &step.Step{Type: step.Prompt, Content: &text, Truncated: cut})
 }
 
 func (t *teller) gave(name string, c *trajectory.Content, failed bool, vantage string) {
+	s := &step.Step{Type: step.Result, Name: name, IsError: failed, Vantage: vantage}
+	s.Output, s.Truncated = t.output(c)
+	t.steps = append(t.steps, s)
+}
+
+func (t *teller) call(name string, a *trajectory.Args, vantage string) {
+	s := &step.Step{Type: step.Call, Name: name, Vantage: vantage}
+	var args json.RawMessage
+	if args, s.InputTruncated = t.args(a); args != nil {
+		s.Input = args
+	}
+	t.steps = append(t.steps, s)
+}
+
+// output is a text as a step has it.
+func (t *teller) output(c *trajectory.Content) (*string, bool) {
 	text, cut := t.text(c)
-	t.steps = append(t.steps, Step{Type: "tool_result", Name: name, Output: text, Truncated: cut, IsError: failed, Vantage: vantage})
+	return &text, cut
 }
 
 func (t *teller) answer(c *trajectory.Content) {
@@ -139,27 +140,25 @@ func (t *teller) text(c *trajectory.Content) (text string, cut bool) {
 	return c.Head, c.Truncated
 }
 
-// args are the arguments of a call as one JSON value.
-func (t *teller) args(a *trajectory.Args) json.RawMessage {
+// args are the arguments of a call as one JSON value, and whether one of them is
+// cut.
+func (t *teller) args(a *trajectory.Args) (args json.RawMessage, cut bool) {
 	if a.Raw != nil {
-		text, _ := t.text(a.Raw)
+		text, cut := t.text(a.Raw)
 		out, _ := json.Marshal(text)
-		return out
+		return out, cut
 	}
 	all := map[string]any{}
 	for name, v := range a.Values {
 		all[name] = canon.RawMessage(v)
 	}
 	for name, c := range a.Cut {
-		text, _ := t.text(&c)
-		all[name] = text
-	}
-	if len(all) == 0 {
-		return nil
+		text, isCut := t.text(&c)
+		all[name], cut = text, cut || isCut
 	}
 	out, err := canon.Marshal(all)
 	if err != nil {
-		return nil
+		return nil, true
 	}
-	return out
+	return out, cut
 }

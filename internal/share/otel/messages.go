@@ -1,6 +1,8 @@
 package otel
 
 import (
+	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +17,7 @@ import (
 // 1.37), or with content and tool_calls (before, and OpenAI).
 type wireMessage struct {
 	Role         jsontext.Value `json:"role"`
+	Type         jsontext.Value `json:"type"` // human, ai: the roles of LangChain
 	Parts        []wirePart     `json:"parts"`
 	Content      jsontext.Value `json:"content"`
 	ToolCalls    []wirePart     `json:"tool_calls"`
@@ -49,6 +52,9 @@ func first(values ...jsontext.Value) string {
 	return ""
 }
 
+// speakers are roles by the names that LangChain has for them.
+var speakers = map[string]string{"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
+
 func (w *wireMessage) message(b *foreign.Budget, role string) foreign.Message {
 	if w.Message != nil {
 		m := w.Message.message(b, role)
@@ -60,6 +66,9 @@ func (w *wireMessage) message(b *foreign.Budget, role string) foreign.Message {
 	m := foreign.Message{Role: first(w.Role), Finish: first(w.FinishReason)}
 	if m.Role == "" {
 		m.Role = role
+		if spoke, ok := speakers[first(w.Type)]; ok {
+			m.Role = spoke
+		}
 	}
 	for i := range w.Parts {
 		m.Parts = append(m.Parts, w.Parts[i].part())
@@ -120,8 +129,9 @@ func (w *wirePart) part() foreign.Part {
 
 // messagesOf reads messages from a value that may be a list, one message, or
 // a plain text; as JSON, or as a text that holds JSON. What is not a message is a
-// text: an answer may well be JSON. The only error is an exhausted budget.
-func messagesOf(b *foreign.Budget, v value, role string) ([]foreign.Message, error) {
+// text: an answer may well be JSON. Strict is for a value that holds messages and nothing
+// else: then a name that is there twice is an error, like an exhausted budget.
+func messagesOf(b *foreign.Budget, v value, role string, strict bool) ([]foreign.Message, error) {
 	text := v.bytes()
 	var list []wireMessage
 	var err error
@@ -134,7 +144,7 @@ func messagesOf(b *foreign.Budget, v value, role string) ([]foreign.Message, err
 	case 'n':
 		return nil, nil
 	}
-	if refusal.Is(err, refusal.TooLarge) {
+	if refusal.Is(err, refusal.TooLarge) || strict && errors.Is(err, jsontext.ErrDuplicateName) {
 		return nil, err
 	}
 	if err != nil || slices.ContainsFunc(list, func(w wireMessage) bool { return w.isEmpty() }) {
@@ -160,14 +170,14 @@ func partsOf(b *foreign.Budget, v value) ([]foreign.Message, error) {
 	text := v.bytes()
 	var list []wirePart
 	if jsontext.Value(text).Kind() == '[' {
-		if err := b.Decode(text, &list); refusal.Is(err, refusal.TooLarge) {
+		if err := b.Decode(text, &list); refusal.Is(err, refusal.TooLarge) || errors.Is(err, jsontext.ErrDuplicateName) {
 			return nil, err
 		} else if err != nil {
 			list = nil
 		}
 	}
 	if len(list) == 0 {
-		return messagesOf(b, v, "system")
+		return messagesOf(b, v, "system", true)
 	}
 	m := foreign.Message{Role: "system"}
 	for i := range list {
@@ -176,92 +186,143 @@ func partsOf(b *foreign.Budget, v value) ([]foreign.Message, error) {
 	return []foreign.Message{m}, nil
 }
 
+// A gathered message is one whose parts are spread over attributes.
+type gathered struct {
+	foreign.Message
+	content  string
+	callID   string
+	toolName string
+	contents map[int]*foreign.Part
+	calls    map[int]*foreign.Part
+}
+
 // indexed reads messages that are spread over attributes, as in
-// gen_ai.prompt.0.role and gen_ai.prompt.0.tool_calls.1.name. Used says which
-// attributes it has read.
-func indexed(attrs attributes, prefix string, used map[string]bool) []foreign.Message {
-	type call struct {
-		at int
-		foreign.Part
-	}
-	type gathered struct {
-		foreign.Message
-		content string
-		callID  string
-		calls   []call
-		at      map[int]int // by the index in the file, in calls
-	}
+// gen_ai.prompt.0.role and gen_ai.prompt.0.tool_calls.1.name, or as OpenInference has
+// them, llm.input_messages.0.message.role.
+func (n *node) indexed(prefix string) []foreign.Message {
 	byIndex := map[int]*gathered{}
-	for _, a := range attrs {
+	for _, a := range n.attrs {
 		rest, ok := strings.CutPrefix(a.key, prefix)
 		if !ok {
 			continue
 		}
-		index, rest, _ := strings.Cut(rest, ".")
-		n, err := strconv.Atoi(index)
-		if err != nil || n < 0 || used[a.key] {
+		i, rest, ok := cutIndex(rest)
+		if !ok || n.used[a.key] {
 			continue
 		}
-		g := byIndex[n]
+		g := byIndex[i]
 		if g == nil {
-			g = &gathered{at: map[int]int{}}
-			byIndex[n] = g
+			g = &gathered{contents: map[int]*foreign.Part{}, calls: map[int]*foreign.Part{}}
 		}
-		switch {
-		case rest == "role":
-			g.Role = a.string()
-		case rest == "content":
-			g.content = a.string()
-		case rest == "finish_reason":
-			g.Finish = a.string()
-		case rest == "tool_call_id":
-			g.callID = a.string()
-		case strings.HasPrefix(rest, "tool_calls."):
-			at, name, _ := strings.Cut(rest[len("tool_calls."):], ".")
-			k, err := strconv.Atoi(at)
-			if err != nil || k < 0 {
-				continue
-			}
-			i, ok := g.at[k]
-			if !ok {
-				i = len(g.calls)
-				g.at[k] = i
-				g.calls = append(g.calls, call{k, foreign.Part{Kind: "tool_call"}})
-			}
-			switch name {
-			case "id":
-				g.calls[i].ID = a.string()
-			case "name", "function.name":
-				g.calls[i].Name = a.string()
-			case "arguments", "function.arguments":
-				g.calls[i].Args = []byte(a.string())
-			default:
-				continue
-			}
-		default:
-			continue
+		if g.put(strings.TrimPrefix(rest, "message."), a.string()) {
+			byIndex[i] = g
+			n.use(a.key)
 		}
-		used[a.key] = true
 	}
-	var order []int
-	for n := range byIndex {
-		order = append(order, n)
-	}
-	slices.Sort(order)
 	var out []foreign.Message
-	for _, n := range order {
-		g := byIndex[n]
-		switch {
-		case g.callID != "":
-			g.Parts = append(g.Parts, foreign.Part{Kind: "tool_call_response", ID: g.callID, Text: g.content})
-		case g.content != "":
-			g.Parts = append(g.Parts, foreign.Part{Kind: "text", Text: g.content})
-		}
-		slices.SortFunc(g.calls, func(a, b call) int { return a.at - b.at })
-		for _, c := range g.calls {
-			g.Parts = append(g.Parts, c.Part)
-		}
-		out = append(out, g.Message)
+	for _, i := range slices.Sorted(maps.Keys(byIndex)) {
+		out = append(out, byIndex[i].message())
 	}
 	return out
+}
+
+// cutIndex takes a number and a dot off the beginning.
+func cutIndex(s string) (int, string, bool) {
+	index, rest, _ := strings.Cut(s, ".")
+	n, err := strconv.Atoi(index)
+	return n, rest, err == nil && n >= 0
+}
+
+// put takes one attribute of a message, and reports whether there is a place for it.
+func (g *gathered) put(name, text string) bool {
+	switch name {
+	case "role":
+		g.Role = text
+	case "content", "prompt.text", "completion.text":
+		g.content = text
+	case "finish_reason":
+		g.Finish = text
+	case "tool_call_id":
+		g.callID = text
+	case "name":
+		g.toolName = text
+	case "function_call_name": // one call, before there were several
+		partAt(g.calls, 0, "tool_call").Name = text
+	case "function_call_arguments_json":
+		partAt(g.calls, 0, "tool_call").Args = []byte(text)
+	default:
+		if rest, ok := strings.CutPrefix(name, "tool_calls."); ok {
+			i, rest, ok := cutIndex(rest)
+			return ok && putCall(partAt(g.calls, i, "tool_call"), rest, text)
+		}
+		if rest, ok := strings.CutPrefix(name, "contents."); ok {
+			i, rest, ok := cutIndex(rest)
+			return ok && putContent(partAt(g.contents, i, "text"), strings.TrimPrefix(rest, "message_content."), text)
+		}
+		return false
+	}
+	return true
+}
+
+func partAt(parts map[int]*foreign.Part, i int, kind string) *foreign.Part {
+	if parts[i] == nil {
+		parts[i] = &foreign.Part{Kind: kind}
+	}
+	return parts[i]
+}
+
+func putCall(p *foreign.Part, name, text string) bool {
+	switch strings.TrimPrefix(name, "tool_call.") {
+	case "id":
+		p.ID = text
+	case "name", "function.name":
+		p.Name = text
+	case "arguments", "function.arguments":
+		p.Args = []byte(text)
+	default:
+		return false
+	}
+	return true
+}
+
+func putContent(p *foreign.Part, name, text string) bool {
+	switch name {
+	case "type":
+		if p.Kind = text; text == "tool_use" {
+			p.Kind = "tool_call"
+		}
+	case "text":
+		p.Text = text
+	default:
+		return strings.HasPrefix(name, "tool_call.") && putCall(p, name, text)
+	}
+	return true
+}
+
+// message puts the parts together. A tool call that stands among the contents and among
+// the calls is one.
+func (g *gathered) message() foreign.Message {
+	m := g.Message
+	isResult := g.callID != "" || g.Role == "tool" || g.Role == "function"
+	for _, i := range slices.Sorted(maps.Keys(g.contents)) {
+		p := *g.contents[i]
+		if p.Kind == "tool_call" && len(g.calls) > 0 {
+			continue
+		}
+		if isResult && p.Kind == "text" {
+			g.content = strings.TrimPrefix(g.content+"\n"+p.Text, "\n")
+			continue
+		}
+		m.Parts = append(m.Parts, p)
+	}
+	switch {
+	case isResult:
+		m.Parts = append(m.Parts, foreign.Part{Kind: "tool_call_response", ID: g.callID, Name: g.toolName, Text: g.content})
+	case g.content != "":
+		m.Parts = append([]foreign.Part{{Kind: "text", Text: g.content}}, m.Parts...)
+	}
+	for _, i := range slices.Sorted(maps.Keys(g.calls)) {
+		m.Parts = append(m.Parts, *g.calls[i])
+	}
+	return m
 }

@@ -1,8 +1,8 @@
-// Package otel reads OpenTelemetry GenAI spans as trajectories, and writes
-// attempts of ours as such spans.
+// Package otel reads OpenTelemetry GenAI and OpenInference spans as trajectories, and
+// writes attempts of ours as GenAI spans.
 //
 // [ParseJSON] and [ParseProtobuf] read the two encodings of OTLP; [Import]
-// makes a trajectory of each trace. [Export] writes an attempt as OTLP JSON
+// makes a trajectory of each conversation, in however many traces it is. [Export] writes an attempt as OTLP JSON
 // with gen_ai attributes and an evaluation result for each case and check.
 // docs/formats/telemetry.md has the mapping.
 package otel
@@ -39,6 +39,8 @@ type span struct {
 	statusMessage string
 	service       string // service.name of the resource
 	dropped       int64  // attributes and events that the exporter left out itself
+	traceName     string // of a trace whose id is any text
+	evaluations   []foreign.Evaluation
 }
 
 // A spanEvent is an event of a span, or a log record that names its span.
@@ -49,8 +51,7 @@ type spanEvent struct {
 	body  jsontext.Value // of a log record
 }
 
-// attributes are in the order of the file. A key that is there twice is a
-// mistake of the exporter; the first counts.
+// attributes are in the order of the file. None has the key of another.
 type attributes []attribute
 
 type attribute struct {
@@ -211,6 +212,16 @@ type Batch struct {
 // Len is how many spans there are.
 func (b *Batch) Len() int { return len(b.spans) }
 
+// Join adds what another file has: a conversation may be in several.
+func (b *Batch) Join(other *Batch) error {
+	b.spans = append(b.spans, other.spans...)
+	b.logs = append(b.logs, other.logs...)
+	if len(b.spans) > maxSpans || len(b.logs) > maxLogs {
+		return refusal.Newf(refusal.TooLarge, "more than %d spans or %d log records in all files", maxSpans, maxLogs)
+	}
+	return nil
+}
+
 // ParseJSON reads one document, or several one after the other as the
 // collector writes them.
 func ParseJSON(data []byte) (*Batch, error) {
@@ -232,7 +243,11 @@ func ParseJSON(data []byte) (*Batch, error) {
 
 func (b *Batch) add(f *otlpFile) error {
 	for _, r := range f.ResourceSpans {
-		service := attributesOf(r.Resource.Attributes).text("service.name")
+		resource, err := attributesOf(r.Resource.Attributes)
+		if err != nil {
+			return fmt.Errorf("resource of span %d: %w", len(b.spans)+1, err)
+		}
+		service := resource.text("service.name")
 		for _, s := range append(r.ScopeSpans, r.LibrarySpans...) {
 			for _, raw := range s.Spans {
 				var o otlpSpan
@@ -271,7 +286,11 @@ func (b *Batch) add(f *otlpFile) error {
 }
 
 func (o *otlpSpan) span() (span, error) {
-	s := span{name: o.Name, attrs: attributesOf(o.Attributes), statusMessage: o.Status.Message}
+	s := span{name: o.Name, statusMessage: o.Status.Message}
+	var err error
+	if s.attrs, err = attributesOf(o.Attributes); err != nil {
+		return s, err
+	}
 	if err := idInto(s.trace[:], "traceId", o.TraceID); err != nil {
 		return s, err
 	}
@@ -286,7 +305,6 @@ func (o *otlpSpan) span() (span, error) {
 	if s.trace == [16]byte{} || s.id == [8]byte{} {
 		return s, fmt.Errorf("traceId or spanId is zero")
 	}
-	var err error
 	if s.start, err = nanos("startTimeUnixNano", o.Start); err != nil {
 		return s, err
 	}
@@ -298,7 +316,11 @@ func (o *otlpSpan) span() (span, error) {
 		if err != nil {
 			return s, err
 		}
-		s.events = append(s.events, spanEvent{name: e.Name, at: at, attrs: attributesOf(e.Attributes)})
+		attrs, err := attributesOf(e.Attributes)
+		if err != nil {
+			return s, fmt.Errorf("event %q: %w", foreign.Cut(e.Name, 80), err)
+		}
+		s.events = append(s.events, spanEvent{name: e.Name, at: at, attrs: attrs})
 	}
 	code, _ := foreign.TextOf(o.Status.Code)
 	s.failed = code == "2" || code == "STATUS_CODE_ERROR"
@@ -311,7 +333,14 @@ func (o *otlpSpan) span() (span, error) {
 }
 
 func (o *otlpLog) logged() (logged, error) {
-	l := logged{event: spanEvent{name: o.EventName, attrs: attributesOf(o.Attributes), body: o.Body.value().raw()}}
+	attrs, err := attributesOf(o.Attributes)
+	if err == nil {
+		err = o.Body.check()
+	}
+	l := logged{event: spanEvent{name: o.EventName, attrs: attrs, body: o.Body.value().raw()}}
+	if err != nil {
+		return l, err
+	}
 	if l.event.name == "" {
 		l.event.name = l.event.attrs.text("event.name")
 	}
@@ -329,7 +358,6 @@ func (o *otlpLog) logged() (logged, error) {
 	if n, _ := nanos("", at); n == 0 {
 		at = o.Observed
 	}
-	var err error
 	l.event.at, err = nanos("timeUnixNano", at)
 	return l, err
 }
@@ -363,12 +391,42 @@ func nanos(field string, v jsontext.Value) (uint64, error) {
 	return n, nil
 }
 
-func attributesOf(list []otlpAttribute) attributes {
+// attributesOf refuses a key that is there twice: two readers would believe two values.
+func attributesOf(list []otlpAttribute) (attributes, error) {
 	out := make(attributes, 0, len(list))
 	for i := range list {
+		if err := list[i].Value.check(); err != nil {
+			return nil, fmt.Errorf("attribute %q: %w", foreign.Cut(list[i].Key, 80), err)
+		}
 		out = append(out, attribute{list[i].Key, list[i].Value.value()})
 	}
-	return out
+	return out, out.checkNames()
+}
+
+// check refuses a value that is of several types at once, and keys that are there twice
+// within it.
+func (o *otlpValue) check() error {
+	types := 0
+	for _, is := range []bool{o.String != nil, o.Bytes != nil, o.Bool != nil, o.Int.Kind() != 0 && o.Int.Kind() != 'n', o.Double.Kind() != 0 && o.Double.Kind() != 'n', o.Array != nil, o.List != nil} {
+		if is {
+			types++
+		}
+	}
+	if types > 1 {
+		return fmt.Errorf("has values of %d types, expected one", types)
+	}
+	if o.Array != nil {
+		for i := range o.Array.Values {
+			if err := o.Array.Values[i].check(); err != nil {
+				return err
+			}
+		}
+	}
+	if o.List != nil {
+		_, err := attributesOf(o.List.Values)
+		return err
+	}
+	return nil
 }
 
 func (o *otlpValue) value() value {
@@ -408,16 +466,11 @@ func (o *otlpValue) appendJSON(dst []byte) []byte {
 		return append(dst, ']')
 	case o.List != nil:
 		dst = append(dst, '{')
-		seen := map[string]bool{}
 		for i := range o.List.Values {
 			kv := &o.List.Values[i]
-			if seen[kv.Key] {
-				continue
-			}
-			if len(seen) > 0 {
+			if i > 0 {
 				dst = append(dst, ',')
 			}
-			seen[kv.Key] = true
 			dst = append(foreign.AppendText(dst, kv.Key), ':')
 			dst = kv.Value.appendJSON(dst)
 		}

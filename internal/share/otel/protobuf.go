@@ -1,6 +1,7 @@
 package otel
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -87,16 +88,17 @@ func (out *Batch) resourceSpans(data []byte, b *foreign.Budget) error {
 	err := fields(data, b, func(n protowire.Number, f field) error {
 		switch n {
 		case 1: // resource
-			return fields(f.bytes, b, func(n protowire.Number, f field) error {
+			var attrs attributes
+			err := fields(f.bytes, b, func(n protowire.Number, f field) error {
 				if n != 1 {
 					return nil
 				}
 				a, err := keyValue(f.bytes, b, 0)
-				if err == nil && a.key == "service.name" {
-					service = a.string()
-				}
+				attrs = append(attrs, a)
 				return err
 			})
+			service = attrs.text("service.name")
+			return cmp.Or(err, attrs.checkNames())
 		case 2: // scope_spans; 1000 was instrumentation_library_spans
 			return fields(f.bytes, b, func(n protowire.Number, f field) error {
 				if n != 2 {
@@ -165,7 +167,7 @@ func protoSpan(data []byte, b *foreign.Budget) (span, error) {
 	if err == nil && (s.trace == [16]byte{} || s.id == [8]byte{}) {
 		err = errors.New("a span without trace_id or span_id")
 	}
-	return s, err
+	return s, cmp.Or(err, s.attrs.checkNames())
 }
 
 func protoEvent(data []byte, b *foreign.Budget) (spanEvent, error) {
@@ -183,7 +185,7 @@ func protoEvent(data []byte, b *foreign.Budget) (spanEvent, error) {
 		}
 		return nil
 	})
-	return e, err
+	return e, cmp.Or(err, e.attrs.checkNames())
 }
 
 func copyID(dst []byte, what string, id []byte) error {
@@ -265,8 +267,11 @@ func valueList(data []byte, b *foreign.Budget, depth int, keyed bool) (jsontext.
 		} else {
 			a.value, err = anyValue(f.bytes, b, depth+1)
 		}
-		if err != nil || keyed && seen[a.key] {
+		if err != nil {
 			return err
+		}
+		if keyed && seen[a.key] {
+			return repeated(a.key)
 		}
 		if len(out) > 1 {
 			out = append(out, ',')

@@ -1,66 +1,26 @@
 package otel
 
 import (
+	"fmt"
+
 	"github.com/go-json-experiment/json/jsontext"
 
 	"tallystick/internal/share/foreign"
 )
 
 // readMessages reads what was said, by the newest convention that is there.
-func (t *trace) readMessages(n *node) error {
-	used := map[string]bool{}
-	read := func(key string, into *[]foreign.Message, parse func(*foreign.Budget, value) ([]foreign.Message, error)) error {
-		v, ok := n.attrs.get(key)
-		if !ok {
-			return nil
-		}
-		list, err := parse(t.budget, v)
-		*into = append(*into, list...)
-		return err
-	}
-	as := func(role string) func(*foreign.Budget, value) ([]foreign.Message, error) {
-		return func(b *foreign.Budget, v value) ([]foreign.Message, error) { return messagesOf(b, v, role) }
-	}
-	if err := read("gen_ai.system_instructions", &n.system, partsOf); err != nil {
-		return err
-	}
-	if err := read("gen_ai.input.messages", &n.input, as("user")); err != nil {
-		return err
-	}
-	if err := read("gen_ai.output.messages", &n.output, as("assistant")); err != nil {
-		return err
-	}
-	if n.role == modelSpan {
-		if err := t.readEventMessages(n); err != nil {
+func (t *story) readMessages(n *node) error {
+	var err error
+	if v, ok := n.takeOf("gen_ai.system_instructions"); ok {
+		if n.system, err = partsOf(t.budget, v); err != nil {
 			return err
 		}
 	}
-	if len(n.input) == 0 {
-		if n.input = indexed(n.attrs, "gen_ai.prompt.", used); len(n.input) == 0 {
-			if err := read("gen_ai.prompt", &n.input, as("user")); err != nil {
-				return err
-			}
-		}
+	if n.input, err = t.firstMessages(n, "user", "gen_ai.input.messages", "gen_ai.prompt", "llm.input_messages.", "llm.prompts.", names[factAgentInput]); err != nil {
+		return err
 	}
-	if len(n.output) == 0 {
-		if n.output = indexed(n.attrs, "gen_ai.completion.", used); len(n.output) == 0 {
-			if err := read("gen_ai.completion", &n.output, as("assistant")); err != nil {
-				return err
-			}
-		}
-	}
-	if n.role == agentSpan && len(n.input)+len(n.output) == 0 {
-		if err := read("traceloop.entity.input", &n.input, as("user")); err != nil {
-			return err
-		}
-		if err := read("traceloop.entity.output", &n.output, as("assistant")); err != nil {
-			return err
-		}
-	}
-	for _, a := range n.attrs {
-		if !used[a.key] && !known(a.key) {
-			t.early.Add("attribute "+a.key, a.string())
-		}
+	if n.output, err = t.firstMessages(n, "assistant", "gen_ai.output.messages", "gen_ai.completion", "llm.output_messages.", "llm.choices.", names[factAgentOutput]); err != nil {
+		return err
 	}
 	for _, list := range [][]foreign.Message{n.system, n.input, n.output} {
 		for i := range list {
@@ -72,6 +32,52 @@ func (t *trace) readMessages(n *node) error {
 		}
 	}
 	return nil
+}
+
+// firstMessages reads the messages of one side of a call, where they are first found:
+// an attribute with all of them, events, attributes for each, and what the conventions of
+// Traceloop and OpenInference have of the whole span.
+func (t *story) firstMessages(n *node, role, whole, older, messages, texts string, values []string) ([]foreign.Message, error) {
+	attribute := func(key string, strict bool) ([]foreign.Message, error) {
+		v, ok := n.takeOf(key)
+		if !ok {
+			return nil, nil
+		}
+		list, err := messagesOf(t.budget, v, role, strict)
+		if err != nil {
+			err = fmt.Errorf("attribute %s: %w", key, err)
+		}
+		return list, err
+	}
+	sources := []func() ([]foreign.Message, error){
+		func() ([]foreign.Message, error) { return attribute(whole, true) },
+		func() ([]foreign.Message, error) { return t.eventMessages(n, role == "assistant") },
+		func() ([]foreign.Message, error) { return n.indexed(older + "."), nil },
+		func() ([]foreign.Message, error) { return attribute(older, false) },
+		func() ([]foreign.Message, error) { return n.indexed(messages), nil },
+		func() ([]foreign.Message, error) { return n.indexed(texts), nil },
+	}
+	for _, key := range values {
+		if n.role == agentSpan || key == "input.value" || key == "output.value" {
+			sources = append(sources, func() ([]foreign.Message, error) { return t.valueMessages(n, key, role) })
+		}
+	}
+	for _, read := range sources {
+		list, err := read()
+		if err != nil || len(list) == 0 {
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		for i := range list {
+			if list[i].Role == "" {
+				list[i].Role = role
+			}
+		}
+		return list, nil
+	}
+	return nil, nil
 }
 
 // eventRoles are the events before 1.37 that carry one message each.
@@ -89,26 +95,25 @@ func eventRole(name string) string {
 	return ""
 }
 
-// readEventMessages reads messages that are events, if no attribute has them.
-func (t *trace) readEventMessages(n *node) error {
-	haveInput, haveOutput := len(n.input) > 0, len(n.output) > 0
+// eventMessages reads messages that are events: what a model said, or what it was told.
+func (t *story) eventMessages(n *node, said bool) ([]foreign.Message, error) {
+	if n.role != modelSpan {
+		return nil, nil
+	}
+	var all []foreign.Message
 	for _, e := range n.events {
 		role := eventRole(e.name)
 		out := e.name == "gen_ai.choice" || e.name == "gen_ai.content.completion"
-		if role == "" || out && haveOutput || !out && haveInput {
+		if role == "" || out != said {
 			continue
 		}
-		list, err := messagesOf(t.budget, e.message(), role)
+		list, err := messagesOf(t.budget, e.message(), role, false)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if out {
-			n.output = append(n.output, list...)
-		} else {
-			n.input = append(n.input, list...)
-		}
+		all = append(all, list...)
 	}
-	return nil
+	return all, nil
 }
 
 // message gives the message of an event: its body, an attribute that holds
@@ -143,7 +148,8 @@ func (e *spanEvent) message() value {
 }
 
 // readEvents keeps scores and counts what is not read elsewhere.
-func (t *trace) readEvents(n *node) {
+func (t *story) readEvents(n *node) {
+	t.evaluated = append(t.evaluated, n.evaluations...)
 	for _, e := range n.events {
 		switch {
 		case e.name == "gen_ai.evaluation.result":
@@ -158,13 +164,6 @@ func (t *trace) readEvents(n *node) {
 		case eventRole(e.name) != "" && n.role == modelSpan:
 		default:
 			t.early.Add("span event "+e.name, "")
-		}
-	}
-	if n.role == otherSpan || n.role == toolSpan {
-		for _, a := range n.attrs {
-			if !known(a.key) {
-				t.early.Add("attribute "+a.key, a.string())
-			}
 		}
 	}
 }

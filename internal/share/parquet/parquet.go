@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"tallystick/internal/record/refusal"
@@ -214,6 +215,9 @@ func readNode(rest *[]field, parent *node, depth int) (*node, error) {
 		c, err := readNode(rest, n, depth+1)
 		if err != nil {
 			return nil, err
+		}
+		if slices.ContainsFunc(n.children, func(other *node) bool { return other.name == c.name }) {
+			return nil, fmt.Errorf("the schema has two columns called %.60q, expected a name for each", c.path)
 		}
 		n.children = append(n.children, c)
 		n.count += c.count

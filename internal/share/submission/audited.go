@@ -49,20 +49,39 @@ func (b *builder) auditInput() (audit.Input, error) {
 	in := audit.Input{Results: of(ResultsFile), Trajectories: of(TrajectoriesFile), Metadata: of(MetadataFile), AuditedAt: b.FinishedAt.Go(),
 		Vouched: &audit.Vouched{Attempt: b.Registered.Attempt, Number: b.Registered.Number, Of: len(b.Class), VotingAttempts: b.about.VotingAttempts,
 			Abandoned: b.about.Abandoned, Redraws: b.about.Redraws, JudgeCacheEvents: b.about.JudgeEvents, Split: b.about.GAIASplit, SplitUnknown: b.Registration == nil,
-			Results: true, Trajectories: true, Metadata: true}}
+			AnswersOnly: map[string]bool{}, Unshown: map[string]string{}, Recorded: map[string]int{}, Results: true, Trajectories: true, Metadata: true}}
+	for _, t := range b.tasks {
+		in.Vouched.Recorded[t.ID] = t.executions()
+	}
 	for _, t := range b.answers {
-		if t != nil && vantage.Of(t.line.Vantage).Sees(vantage.ToolCalls).Sight == vantage.Not {
-			if in.Vouched.AnswersOnly == nil {
-				in.Vouched.AnswersOnly = map[string]bool{}
-			}
+		if t == nil {
+			continue
+		}
+		from := vantage.Of(t.line.Vantage)
+		if from.Sees(vantage.ToolCalls).Sight == vantage.Not {
 			in.Vouched.AnswersOnly[t.Result.TaskID] = true
+		}
+		for _, m := range []vantage.Matter{vantage.ModelCalls, vantage.Results} {
+			if v := from.Sees(m); v.Sight != vantage.Seen {
+				in.Vouched.Unshown[t.Result.TaskID] = v.Why
+			}
 		}
 	}
 	in.HasSources, in.Sources, in.SourceGaps = b.sources.given, b.sources.files, b.sources.gaps
+	in.AgentGaps, in.AgentNotes = b.sources.data, b.sources.notes
+	data, err := b.data()
+	if err != nil {
+		return in, err
+	}
+	if data != nil {
+		in.Published = map[string]string{}
+		for _, f := range data.Files {
+			in.Published[hex.EncodeToString(f.SHA256[:])] = f.Path
+		}
+	}
 	if b.keepsBodies() || b.whole != nil {
 		in.Bodies = b.body
 	}
-	var err error
 	in.Dispositions, err = b.disposed()
 	return in, err
 }

@@ -124,8 +124,9 @@ type builder struct {
 	evidence func(digest.Content) ([]byte, error)
 }
 
-// rows writes a line for each planned task into both files, also of those that
-// have no record.
+// rows writes a line for each planned task into the results, also of those that
+// have no record, and one for each execution that left a record into the
+// trajectories: what was tried and not submitted is looked at, too.
 func (b *builder) rows() error {
 	var err error
 	if b.tasks, err = b.Source.tasks(); err != nil {
@@ -134,7 +135,7 @@ func (b *builder) rows() error {
 	var results, trajectories bytes.Buffer
 	for i := range b.tasks {
 		t := &b.tasks[i]
-		one, err := b.tellTask(t)
+		one, all, err := b.tellTask(t)
 		if err != nil {
 			return err
 		}
@@ -149,7 +150,7 @@ func (b *builder) rows() error {
 			row.Corrections, row.Corrected = one.Corrections, one.Corrected
 			if b.Withheld[t.ID] {
 				row = one.withheld()
-			} else if err := writeLine(&trajectories, &one.line); err != nil {
+			} else if err := writeExecutions(&trajectories, all); err != nil {
 				return err
 			}
 		}
@@ -161,38 +162,50 @@ func (b *builder) rows() error {
 	return nil
 }
 
+func writeExecutions(to *bytes.Buffer, all []*told) error {
+	for _, t := range all {
+		if err := writeLine(to, &t.line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func writeLine(to *bytes.Buffer, v any) error {
 	line, err := canon.Marshal(v)
 	to.Write(append(line, '\n'))
 	return err
 }
 
-// tellTask is the answer of a task that is submitted, nil if it has none.
-func (b *builder) tellTask(t *task) (*told, error) {
-	var all []*told
+// tellTask tells every execution of a task, and which of them gave the answer that
+// is submitted; nil if there is none.
+func (b *builder) tellTask(t *task) (submitted *told, all []*told, err error) {
 	for _, r := range t.records {
 		one, err := b.tell(r)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if !one.whole {
 			b.partial = appendNew(b.partial, t.ID)
 		}
 		all = append(all, one)
-	}
-	if len(all) == 0 {
-		return nil, nil
-	}
-	best := chosen(all)
-	for _, c := range best.steps.bodies {
-		if note, ok := best.steps.notes[c.Digest]; ok && !note.Salted && b.whole != nil {
-			b.whole[hex.EncodeToString(note.SHA256[:])] = c.Digest
+		for _, c := range one.steps.bodies {
+			if note, ok := one.steps.notes[c.Digest]; ok && !note.Salted && b.whole != nil {
+				b.whole[hex.EncodeToString(note.SHA256[:])] = c.Digest
+			}
+		}
+		if b.keepsBodies() {
+			if err := b.keepBodies(one); err != nil {
+				return nil, nil, err
+			}
 		}
 	}
-	if b.keepsBodies() {
-		return best, b.keepBodies(best)
+	if len(all) == 0 {
+		return nil, nil, nil
 	}
-	return best, nil
+	submitted = chosen(all)
+	submitted.line.Submitted = true
+	return submitted, all, nil
 }
 
 func (b *builder) keepsBodies() bool { return b.Registered.Plan.Recording == evidence.RecordBodies }
@@ -207,10 +220,16 @@ func (b *builder) keepBodies(t *told) error {
 			continue
 		}
 		data, err := b.Source.Read(c.Digest)
+		if err != nil && c.optional {
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("task %s: the whole of a text: %w", t.Result.TaskID, err)
 		}
 		if digest.IDOf(data) != note.SHA256 {
+			if c.optional {
+				continue // it was noted in another spelling
+			}
 			return bad("task %s: a text has the SHA-256 %s, its note says %s", t.Result.TaskID, digest.IDOf(data), note.SHA256)
 		}
 		// It is there once, under the name that an auditor asks for.

@@ -55,7 +55,7 @@ func (b *builder) compat(p *Package) ([]byte, error) {
 	report := sha256.Sum256(p.Audit.Report)
 	commit := hex.EncodeToString(b.Registered.Plan.BenchDigest[:20])
 	m := witnessManifest{Schema: witnessSchema, IssuedAt: b.FinishedAt.String(), GitCommit: commit, Branch: "compatibility only: the key follows from public data", Summary: witnessSummary{Total: 1},
-		Fixes: []witnessFix{{ID: "gaia-exploit-audit", Desc: "GAIA pre-submission exploit audit clean (ADR-167)", File: AuditFile, SHA256: hex.EncodeToString(report[:]),
+		Fixes: []witnessFix{{ID: "gaia-exploit-audit", Desc: "GAIA pre-submission exploit audit clean", File: AuditFile, SHA256: hex.EncodeToString(report[:]),
 			Marker: cleanMarker, MarkerVerified: bytes.Contains(p.Audit.Report, []byte(cleanMarker))}}}
 	if m.Fixes[0].MarkerVerified {
 		m.Summary.Verified = 1

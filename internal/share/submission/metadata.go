@@ -31,7 +31,7 @@ type Metadata struct {
 	Draws          int            `json:"judge_draws"`
 	Redraws        int            `json:"judge_redraws"` // of questions that had a verdict before
 	Recording      string         `json:"recording"`
-	ADRs           []string       `json:"adrs"`
+	ADRs           []string       `json:"adrs"` // of the original's project; none here
 	Mode           string         `json:"mode"`
 	Headline
 	Attempt Standing `json:"attempt"`
@@ -78,7 +78,7 @@ func (b *builder) metadata() error {
 	}
 	r := b.Registered
 	m := Metadata{SubmittedAt: b.FinishedAt, Harness: "tallystick", Target: r.Target, GAIALevels: map[string]int{}, TotalQuestions: len(b.tasks),
-		View: "primary", Recording: string(r.Plan.Recording), ADRs: []string{"ADR-167", "ADR-168"}, Mode: r.Mode,
+		View: "primary", Recording: string(r.Plan.Recording), ADRs: []string{}, Mode: r.Mode,
 		ToolCatalogue: []string{}, Headline: b.headline,
 		Attempt: Standing{ID: r.Attempt, Number: r.Number, Of: len(b.Class), Origin: b.Origin, Level: b.Level},
 		Draws:   len(b.Draws), Redraws: b.redraws()}

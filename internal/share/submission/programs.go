@@ -3,16 +3,19 @@ package submission
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"tallystick/internal/read/audit"
 	"tallystick/internal/record/evidence"
 )
 
-// programs are what decides a score, as AUD-8 and AUD-9 read it.
+// programs are what decides a score, as AUD-8, AUD-9 and AUD-11 read it.
 type programs struct {
 	given bool
 	files []audit.SourceFile
 	gaps  []string // what decides it and is not among the files, and why
+	data  []string // data of the agent that is not among the files, and why
+	notes []string // what the agent has besides its files
 }
 
 // programs reads the list that the plan names and the files that were kept. The
@@ -20,7 +23,8 @@ type programs struct {
 func (b *builder) programs() error {
 	p := &b.sources
 	if b.Target != nil {
-		p.files = append(p.files, audit.SourceFile{Path: TargetFile, SHA256: sha256Hex(b.Target), Open: opener(b.Target)})
+		p.files = append(p.files, audit.SourceFile{Path: TargetFile, SHA256: sha256Hex(b.Target), Agent: true, Open: opener(b.Target)})
+		p.notes = installed(b.Target)
 	}
 	plan := &b.Registered.Plan
 	switch {
@@ -55,8 +59,11 @@ func (b *builder) kept() error {
 	p.gaps = append(p.gaps, list.Missing...)
 	for _, f := range list.Files {
 		if !f.Kept {
+			why := fmt.Sprintf("%s has %d bytes and was not kept: more than %d, or more than %d with the others", f.Path, f.Bytes, evidence.MaxSourceBytes, evidence.MaxSourcesBytes)
 			if audit.MayBeProgram(f.Path) {
-				p.gaps = append(p.gaps, fmt.Sprintf("%s has %d bytes and was not kept: more than %d, or more than %d with the others", f.Path, f.Bytes, evidence.MaxSourceBytes, evidence.MaxSourcesBytes))
+				p.gaps = append(p.gaps, why)
+			} else if isAgents(f.Path) {
+				p.data = append(p.data, why)
 			}
 			continue
 		}
@@ -64,9 +71,29 @@ func (b *builder) kept() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.Path, err)
 		}
-		p.files = append(p.files, audit.SourceFile{Path: f.Path, SHA256: sha256Hex(data), Open: opener(data)})
+		p.files = append(p.files, audit.SourceFile{Path: f.Path, SHA256: sha256Hex(data), Agent: isAgents(f.Path), Open: opener(data)})
 	}
 	return nil
+}
+
+// isAgents tells the files of the agent from those of the bench, which has the
+// answers: rubrics and the templates of judges.
+func isAgents(path string) bool {
+	return strings.HasPrefix(path, "target/") || strings.HasPrefix(path, "parameters/")
+}
+
+// installed says that a target has packages, of which its settings have one digest.
+func installed(target []byte) (notes []string) {
+	var settings map[string]json.RawMessage
+	if json.Unmarshal(target, &settings) != nil {
+		return nil // the plan has its digest, so it is what was written
+	}
+	for _, name := range []string{"node_modules", "venv"} {
+		if d := settings[name]; d != nil {
+			notes = append(notes, fmt.Sprintf("the packages installed in %s, %s, are known by this digest and were not looked through (information)", name, strings.Trim(string(d), `"`)))
+		}
+	}
+	return notes
 }
 
 // settingsDecide reports whether the settings of the target are all that decides

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"tallystick/internal/read/step"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
@@ -43,20 +44,6 @@ type Result struct {
 	Corrections []Correction `json:"corrections,omitempty"`
 }
 
-// A Trajectory is a line of trajectories.jsonl.
-type Trajectory struct {
-	TaskID      string   `json:"task_id"`
-	Model       string   `json:"model"`
-	Turns       int      `json:"turns"`
-	UserTurns   int      `json:"user_turns"`
-	FinalAnswer string   `json:"final_answer"`
-	TokensIn    int64    `json:"tokens_in"`
-	TokensOut   int64    `json:"tokens_out"`
-	ToolsUsed   []string `json:"tools_used"`
-	Vantage     string   `json:"vantage"`
-	Steps       []*Step  `json:"steps"`
-}
-
 // AttachedFile stands between a question and the name of its file in what the
 // agent is told; see exchange/gaia.
 const AttachedFile = "\n\nAttached file: "
@@ -77,7 +64,7 @@ var noAnswer = []string{"regex", "compare", "json_schema", "tool_calls", "cel", 
 // A told is one record in the words of a package.
 type told struct {
 	Result
-	line   Trajectory
+	line   step.Line
 	steps  *walk
 	whole  bool // what was noted of its texts is there
 	answer string
@@ -152,7 +139,7 @@ func (t *told) fill(r Record, graded *grading) {
 	}
 	var last string
 	for _, s := range w.steps {
-		if s.Type == modelStep {
+		if s.Type == step.Model {
 			calls++
 			if s.Output != nil {
 				last = *s.Output
@@ -162,7 +149,7 @@ func (t *told) fill(r Record, graded *grading) {
 	t.Result = Result{TaskID: r.CaseID, ModelAnswer: t.answer, ReasoningTrace: last, ToolsUsed: tools, Turns: calls, Level: level(r.Tags), Model: model,
 		WallSeconds: r.FinishedAt.Go().Sub(r.StartedAt.Go()).Seconds(), Outcome: string(r.Outcome), InputTokens: w.in, OutputTokens: w.out,
 		Entry: r.Entry, Repeat: r.Repeat}
-	if len(w.steps) > 0 && w.steps[0].Type == promptStep {
+	if len(w.steps) > 0 && w.steps[0].Type == step.Prompt {
 		t.Question, _, _ = strings.Cut(*w.steps[0].Head, AttachedFile)
 	}
 	for _, c := range graded.Checks {
@@ -186,10 +173,10 @@ func (t *told) fill(r Record, graded *grading) {
 	if t.ModelAnswer != "" {
 		t.Answer = &t.ModelAnswer
 	}
-	t.line = Trajectory{TaskID: r.CaseID, Model: model, Turns: calls, UserTurns: r.Turns, FinalAnswer: t.ModelAnswer, TokensIn: w.in, TokensOut: w.out,
-		ToolsUsed: tools, Vantage: r.Vantage, Steps: w.steps}
+	t.line = step.Line{TaskID: r.CaseID, Model: model, Repeat: r.Repeat, Correct: t.Correct, Turns: &calls, UserTurns: &r.Turns, FinalAnswer: &t.ModelAnswer,
+		TokensIn: &w.in, TokensOut: &w.out, ToolsUsed: tools, Vantage: r.Vantage, Steps: w.steps}
 	if t.line.Steps == nil {
-		t.line.Steps = []*Step{}
+		t.line.Steps = []*step.Step{}
 	}
 }
 

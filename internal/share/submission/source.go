@@ -81,6 +81,10 @@ type dataSet struct {
 	Name     string `json:"name"`
 	Split    string `json:"split"`
 	Revision string `json:"revision"`
+	Files    []struct {
+		Path   string    `json:"path"`
+		SHA256 digest.ID `json:"sha256"`
+	} `json:"files"`
 }
 
 // data reads it, nil if the class was not made of published data.

@@ -5,68 +5,14 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
+	"tallystick/internal/read/step"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 )
-
-// The types of a step, and from where a tool call is known.
-const (
-	promptStep = "prompt"
-	modelStep  = "llm_call"
-	callStep   = "tool_call"
-	resultStep = "tool_result"
-
-	executed = "executed" // by the harness
-	reported = "reported" // by the agent
-	proposed = "proposed" // by a model, and nothing more is known
-)
-
-// A Step is one thing that an agent was shown or did. The members that Ruflo documents have
-// those of the shipped recorder beside them, with the same bounded text, so that
-// the original audit is not blind on the file.
-type Step struct {
-	Type string `json:"type"`
-	Turn int    `json:"turn"`
-	Name string `json:"name,omitempty"`
-
-	Head      *string `json:"head,omitempty"`
-	Bytes     *int64  `json:"bytes,omitempty"`
-	Truncated bool    `json:"truncated,omitempty"`
-	Redacted  bool    `json:"redacted,omitempty"`
-	Salted    bool    `json:"salted,omitempty"` // of the digest
-	Lossy     bool    `json:"lossy,omitempty"`
-
-	ContentSHA256 string `json:"content_sha256,omitempty"` // of a prompt
-	InputSHA256   string `json:"input_sha256,omitempty"`   // of what a model was sent
-	OutputSHA256  string `json:"output_sha256,omitempty"`
-	// GoldHits are those in what the agent was shown: the prompt, what a model was
-	// sent, what a tool gave. OutputHits are those in what a model said.
-	GoldHits   *Hits `json:"gold_hits,omitempty"`
-	OutputHits *Hits `json:"output_gold_hits,omitempty"`
-
-	Content *string           `json:"content,omitempty"`
-	Input   any               `json:"input,omitempty"`
-	Output  *string           `json:"output,omitempty"`
-	Args    *canon.RawMessage `json:"args,omitempty"`
-	URL     string            `json:"url,omitempty"`
-	IsError bool              `json:"is_error,omitempty"`
-	Vantage string            `json:"vantage,omitempty"`
-
-	Model     string `json:"model,omitempty"`
-	TokensIn  *int64 `json:"tokens_in,omitempty"`
-	TokensOut *int64 `json:"tokens_out,omitempty"`
-}
-
-// Hits are where the recorder found the expected answer in the whole text.
-// Scanned tells "none found" from "not looked".
-type Hits struct {
-	Scanned bool    `json:"scanned"`
-	Offsets []int64 `json:"offsets"`
-	Count   int64   `json:"count,omitempty"` // if there are more than the offsets
-}
 
 // What is read of an event. Its bytes have the digest that the ledger names, so
 // its writer validated it.
@@ -83,10 +29,16 @@ type content struct {
 	Lossy     bool           `json:"lossy"`
 	Redacted  bool           `json:"redacted"`
 	Truncated bool           `json:"truncated"`
+
+	// optional is of arguments: of a long call that was denied the evidence has not
+	// the whole.
+	optional bool
 }
 
 type arguments struct {
+	Bytes    int64                       `json:"bytes"`
 	Cut      map[string]content          `json:"cut"`
+	Digest   digest.Content              `json:"digest"`
 	Raw      *content                    `json:"raw"`
 	Redacted bool                        `json:"redacted"`
 	Values   map[string]canon.RawMessage `json:"values"`
@@ -114,15 +66,16 @@ type payload struct {
 type walk struct {
 	notes  map[digest.Content]evidence.WatchedText
 	gold   bool
-	steps  []*Step
+	steps  []*step.Step
 	models []string
 	tools  []string
 	in     int64
 	out    int64
-	asked  map[string]*Step // llm_calls under way, by call
-	byID   map[string]*Step // tool_calls by the provider's id
-	byCall map[string]*Step // and by the harness's
-	bodies []content        // texts of which the steps have only a part
+	asked  map[string]*step.Step // llm_calls under way, by call
+	byID   map[string]*step.Step // tool_calls by the provider's id
+	byCall map[string]*step.Step // and by the harness's
+	bodies []content             // texts of which the steps have only a part
+	before *step.Step            // the request that told of what is added now
 
 	// sum gives the SHA-256 of a text whose digest was not noted, from the evidence; nil if
 	// the caller did not ask for whole texts.
@@ -132,7 +85,7 @@ type walk struct {
 // stepsOf reads a trajectory.
 func stepsOf(trajectory []byte, watched *evidence.Watched, sum func(digest.Content) (digest.ID, bool)) (*walk, error) {
 	w := &walk{sum: sum, gold: watched.Gold, notes: make(map[digest.Content]evidence.WatchedText, len(watched.Texts)),
-		asked: map[string]*Step{}, byID: map[string]*Step{}, byCall: map[string]*Step{}}
+		asked: map[string]*step.Step{}, byID: map[string]*step.Step{}, byCall: map[string]*step.Step{}}
 	for _, t := range watched.Texts {
 		w.notes[t.Digest] = t
 	}
@@ -154,6 +107,9 @@ func stepsOf(trajectory []byte, watched *evidence.Watched, sum func(digest.Conte
 		}
 		w.event(e, &p)
 	}
+	for _, s := range w.asked {
+		s.IsError = true // no reply came
+	}
 	return w, nil
 }
 
@@ -161,33 +117,38 @@ func (w *walk) event(e event, p *payload) {
 	switch e.Type {
 	case "turn_started":
 		if p.Input != nil {
-			s := w.add(&Step{Type: promptStep, Turn: e.Turn})
+			s := w.add(&step.Step{Type: step.Prompt, Turn: e.Turn})
 			s.ContentSHA256 = w.text(s, p.Input)
 			s.Content = s.Head
 		}
 	case "model_call_started":
 		w.models = appendNew(w.models, p.Model)
-		s := w.add(&Step{Type: modelStep, Turn: e.Turn, Model: p.Model, Input: p.Prompt.Head, Truncated: p.Prompt.Truncated, Redacted: p.Prompt.Redacted})
-		s.InputSHA256, s.GoldHits, s.Salted = w.noted(p.Prompt)
+		s := w.add(&step.Step{Type: step.Model, Turn: e.Turn, Model: p.Model, Input: p.Prompt.Head})
+		w.input(s, p.Prompt)
 		w.asked[p.Call] = s
 	case "model_call_completed":
 		if s := w.asked[p.Call]; s != nil {
-			shown := s.GoldHits
 			s.OutputSHA256 = w.text(s, p.Output)
-			s.GoldHits, s.OutputHits = shown, s.GoldHits
 			s.Output, s.TokensIn, s.TokensOut = s.Head, &p.In, &p.Out
 			w.in, w.out = w.in+p.In, w.out+p.Out
+			delete(w.asked, p.Call)
 		}
 	case "tool_observed":
-		w.call(e.Turn, p, p.Vantage)
-		if p.Vantage == reported {
-			w.result(e.Turn, p, reported, string(p.Error) == "true")
+		if p.Vantage == step.Reported {
+			// The agent told of it in a request, so it happened before the request. One
+			// that the provider carried out comes with the reply.
+			w.before = w.asked[p.Call]
 		}
+		w.call(e.Turn, p, p.Vantage)
+		if p.Vantage == step.Reported {
+			w.result(e.Turn, p, step.Reported, string(p.Error) == "true")
+		}
+		w.before = nil
 	case "tool_proposed":
-		w.call(e.Turn, p, proposed)
+		w.call(e.Turn, p, step.Proposed)
 	case "tool_executed":
-		w.call(e.Turn, p, executed)
-		w.result(e.Turn, p, executed, len(p.Error) > 0)
+		w.call(e.Turn, p, step.Executed)
+		w.result(e.Turn, p, step.Executed, len(p.Error) > 0)
 	}
 }
 
@@ -201,12 +162,12 @@ func (w *walk) call(turn int, p *payload, vantage string) {
 		known = w.byID[p.ID]
 	}
 	if known != nil && known.Name == p.Name && bytes.Equal(*known.Args, args) {
-		if vantage != proposed {
+		if vantage != step.Proposed {
 			known.Vantage = vantage
 		}
 	} else {
-		known = w.add(&Step{Type: callStep, Turn: turn, Name: p.Name, Args: &args, Input: args, Vantage: vantage,
-			Truncated: p.Args.isCut(), Redacted: p.Args.Redacted, URL: urlIn(p.Args.Values)})
+		known = w.add(&step.Step{Type: step.Call, Turn: turn, Name: p.Name, Args: &args, Input: args, Vantage: vantage, URL: urlIn(p.Args.Values)})
+		w.input(known, p.Args.content())
 		w.tools = appendNew(w.tools, p.Name)
 	}
 	if p.ID != "" {
@@ -221,45 +182,66 @@ func (w *walk) result(turn int, p *payload, vantage string, failed bool) {
 	if p.Result == nil {
 		return
 	}
-	s := w.add(&Step{Type: resultStep, Turn: turn, Name: p.Name, Vantage: vantage, IsError: failed, URL: urlIn(p.Args.Values)})
+	s := w.add(&step.Step{Type: step.Result, Turn: turn, Name: p.Name, Vantage: vantage, IsError: failed, URL: urlIn(p.Args.Values)})
 	s.OutputSHA256 = w.text(s, p.Result)
 	s.Output = s.Head
 }
 
-func (w *walk) add(s *Step) *Step {
-	w.steps = append(w.steps, s)
+// add puts a step behind those that are there, or before the request that told of
+// it.
+func (w *walk) add(s *step.Step) *step.Step {
+	at := len(w.steps)
+	if w.before != nil {
+		at = slices.Index(w.steps, w.before)
+	}
+	w.steps = slices.Insert(w.steps, at, s)
 	return s
 }
 
-// text puts a text into a step and returns the digest of the whole.
-func (w *walk) text(s *Step, c *content) (sha256 string) {
-	var salted bool
-	sha256, s.GoldHits, salted = w.noted(c)
+// text puts the text that a step is named for into it and returns the digest of the
+// whole.
+func (w *walk) text(s *step.Step, c *content) (sha256 string) {
+	sha256, s.GoldHits, s.Salted = w.noted(c)
 	s.Head, s.Bytes = &c.Head, &c.Bytes
-	s.Truncated, s.Redacted, s.Lossy = s.Truncated || c.Truncated, s.Redacted || c.Redacted, c.Lossy
-	s.Salted = s.Salted || salted
-	if c.Truncated && !c.Redacted {
-		w.bodies = append(w.bodies, *c)
-	}
+	s.Truncated, s.Redacted, s.Lossy = c.Truncated, c.Redacted, c.Lossy
 	return sha256
 }
 
+// input says of the request to a model, or the arguments of a call, what the whole
+// of it is.
+func (w *walk) input(s *step.Step, c *content) {
+	s.InputSHA256, s.InputGoldHits, s.InputSalted = w.noted(c)
+	s.InputBytes, s.InputTruncated, s.InputRedacted, s.InputLossy = &c.Bytes, c.Truncated, c.Redacted, c.Lossy
+}
+
 // noted is what the recorder knows of a text.
-func (w *walk) noted(c *content) (sha256 string, hits *Hits, salted bool) {
+func (w *walk) noted(c *content) (sha256 string, hits *step.Hits, salted bool) {
+	if c.Truncated && !c.Redacted {
+		w.bodies = append(w.bodies, *c)
+	}
 	note, ok := w.notes[c.Digest]
 	if !ok && w.sum != nil && c.Truncated && !c.Redacted {
 		if id, there := w.sum(c.Digest); there {
-			return hex.EncodeToString(id[:]), &Hits{Offsets: []int64{}}, false
+			return hex.EncodeToString(id[:]), &step.Hits{Offsets: []int64{}}, false
 		}
 	}
 	if !ok {
-		return "", &Hits{Offsets: []int64{}}, false
+		return "", &step.Hits{Offsets: []int64{}}, false
 	}
-	hits = &Hits{Scanned: w.gold, Offsets: append([]int64{}, note.Hits...)}
+	hits = &step.Hits{Scanned: w.gold, Offsets: append([]int64{}, note.Hits...)}
 	if note.HitCount > int64(len(note.Hits)) {
 		hits.Count = note.HitCount
 	}
 	return strings.TrimPrefix(note.SHA256.String(), "sha256:"), hits, note.Salted
+}
+
+// content is what is known of the arguments as one text, in canonical JSON.
+func (a *arguments) content() *content {
+	c := &content{Bytes: a.Bytes, Digest: a.Digest, Redacted: a.Redacted, Truncated: a.isCut(), optional: true}
+	if a.Raw != nil {
+		c.Lossy = a.Raw.Lossy
+	}
+	return c
 }
 
 // object is the arguments as one JSON object. A value that was cut is its head

@@ -8,10 +8,12 @@ import (
 	"encoding/json"
 	"flag"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"tallystick/internal/read/audit"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
@@ -59,6 +61,13 @@ func (l *lab) text(raw, safe string, limit int, hits ...int64) trajectory.Conten
 	return c
 }
 
+// args stands for arguments, in canonical JSON.
+func (l *lab) args(raw string, hits ...int64) trajectory.Args {
+	a := trajectory.NewArgs([]byte(raw))
+	l.notes.Texts = append(l.notes.Texts, evidence.WatchedText{Bytes: a.Bytes, Digest: a.Digest, SHA256: sha256.Sum256([]byte(raw)), Hits: hits, HitCount: int64(len(hits))})
+	return a
+}
+
 // story is a case with everything: a long page, a secret, a call that an agent
 // reported, one that was never made, arguments that were cut.
 func story(t *testing.T) *lab {
@@ -67,12 +76,12 @@ func story(t *testing.T) *lab {
 	l.event(&trajectory.TurnStarted{Input: &ask})
 	l.event(&trajectory.ModelCallStarted{Call: "c1", Messages: 1, Model: "m-1", Provider: "openai", Prompt: l.text(`{"messages":["Which wind?"]}`, `{"messages":["Which wind?"]}`, trajectory.PromptHead), Request: digest.ContentOf([]byte("q"))})
 	l.event(&trajectory.ModelCallCompleted{Call: "c1", Source: "authored", Output: l.text("I look.", "I look.", trajectory.ResultHead), TokensIn: 10, TokensOut: 3})
-	args := trajectory.NewArgs([]byte(`{"url":"https://lights.example/1"}`))
+	args := l.args(`{"url":"https://lights.example/1"}`)
 	l.event(&trajectory.ToolObserved{Args: args, Call: "c1", ID: "p1", Name: "fetch", Vantage: trajectory.Proposed})
 	l.event(&trajectory.ToolProposed{Args: args, Call: "c2", ID: "p1", Name: "fetch", Class: policy.Read})
 	page := strings.Repeat("é fog ", 1000) + "north-west"
 	l.event(&trajectory.ToolExecuted{Args: args, Call: "c2", Name: "fetch", Source: "fixture", Result: l.text(page, page, trajectory.ResultHead, int64(len(page)-10))})
-	own := trajectory.NewArgs([]byte(`{"code":"` + strings.Repeat("x", 9000) + `","n":1}`))
+	own := l.args(`{"code":"`+strings.Repeat("x", 9000)+` north-west","n":1}`, 9010)
 	kept := l.text("key sk-abcdefgh12345678 is 7", "key [REDACTED] is 7", trajectory.ResultHead)
 	l.event(&trajectory.ToolObserved{Args: own, Call: "c1", ID: "p2", Name: "python", Vantage: trajectory.Proposed})
 	l.event(&trajectory.ToolObserved{Args: own, Call: "c3", ID: "p2", Name: "python", Vantage: trajectory.Reported, Result: &kept, Error: true})
@@ -139,7 +148,7 @@ func TestHeadsAreBoundedAndSayWhatTheyAre(t *testing.T) {
 		t.Errorf("%+v", page)
 	}
 	call := w.steps[4]
-	if !call.Truncated || !bytes.Contains(*call.Args, []byte("…[truncated ")) || len(*call.Args) > trajectory.ArgumentHead+200 || !bytes.Contains(*call.Args, []byte(`"n":1`)) {
+	if !call.InputTruncated || !call.InputGoldHits.Scanned || call.InputGoldHits.Offsets[0] != 9010 || *call.InputBytes < 9000 || !bytes.Contains(*call.Args, []byte("…[truncated ")) || len(*call.Args) > trajectory.ArgumentHead+200 || !bytes.Contains(*call.Args, []byte(`"n":1`)) {
 		t.Errorf("%+v %.80s", call, *call.Args)
 	}
 	secret := w.steps[5]
@@ -148,8 +157,50 @@ func TestHeadsAreBoundedAndSayWhatTheyAre(t *testing.T) {
 	}
 	// What is shown a model, and what it says, are not one.
 	last := w.steps[7]
-	if last.GoldHits.Offsets[0] != 15 || last.OutputHits.Offsets[0] != 14 {
+	if last.InputGoldHits.Offsets[0] != 15 || last.GoldHits.Offsets[0] != 14 {
 		t.Errorf("%+v", last)
+	}
+}
+
+// TestWhatAnAgentReportedStandsBeforeTheRequestThatToldOfIt: it had happened when
+// the request was sent, so a request that repeats it tells the model nothing new.
+// What a provider did while it answered stands behind the request.
+func TestWhatAnAgentReportedStandsBeforeTheRequestThatToldOfIt(t *testing.T) {
+	l := newLab(t)
+	plain := func(s string) trajectory.Content { return l.text(s, s, trajectory.PromptHead) }
+	ask := plain("Which wind?")
+	l.event(&trajectory.TurnStarted{Input: &ask})
+	request := func(call, text string) {
+		l.event(&trajectory.ModelCallStarted{Call: call, Messages: 1, Model: "m-1", Provider: "openai", Prompt: plain(text), Request: digest.ContentOf([]byte(text))})
+	}
+	reply := func(call, text string) {
+		l.event(&trajectory.ModelCallCompleted{Call: call, Source: "authored", Output: plain(text), TokensIn: 1, TokensOut: 1})
+	}
+	observed := func(call, id, name, result string) {
+		o := &trajectory.ToolObserved{Args: trajectory.NewArgs([]byte(`{"q":1}`)), Call: call, ID: id, Name: name, Vantage: trajectory.Proposed}
+		if result != "" {
+			c := plain(result)
+			o.Result, o.Vantage = &c, trajectory.Reported
+		}
+		l.event(o)
+	}
+	request("c1", "Which wind?")
+	reply("c1", "I look.")
+	observed("c1", "p1", "search", "")
+	request("c2", "Which wind? north-west, it says")
+	observed("c2", "p1", "search", "north-west, it says")
+	observed("c2", "", "own", "a call that no model asked for")
+	reply("c2", "It is north-west.")
+	observed("c2", "p9", "web", "what the provider read")
+	request("c3", "more")
+	reply("c3", "Done.")
+	var seen []string
+	for _, s := range l.steps().steps {
+		seen = append(seen, s.Type+" "+s.Name)
+	}
+	want := "prompt |llm_call |tool_call search|tool_result search|tool_call own|tool_result own|llm_call |tool_call web|tool_result web|llm_call "
+	if got := strings.Join(seen, "|"); got != want {
+		t.Errorf("%s\nwant %s", got, want)
 	}
 }
 
@@ -296,6 +347,10 @@ func TestZipHasOneForm(t *testing.T) {
 		"a folder":     write(func(z *zip.Writer) { _, _ = z.CreateHeader(&zip.FileHeader{Name: "a/"}) }),
 		"a comment":    write(func(z *zip.Writer) { put(z, zip.FileHeader{Name: "a"}); _ = z.SetComment("x") }),
 		"more in it":   write(func(z *zip.Writer) { put(z, zip.FileHeader{Name: "a", Extra: []byte("ab\x01\x00x")}) }),
+		"by others":    write(func(z *zip.Writer) { put(z, zip.FileHeader{Name: "a"}) }),
+		"more behind":  append(bytes.Clone(data), 'x'),
+		"more before":  append([]byte("PK\x03\x04"), data...),
+		"another name": bytes.Replace(data, []byte("evidence/aa"), []byte("evidence/ab"), 1), // where the file stands, not in the list
 		"cut":          data[:len(data)-10],
 		"changed":      bytes.Replace(data, []byte("{}"), []byte("[]"), 1),
 		"nothing":      nil,
@@ -344,7 +399,8 @@ func TestEveryRegistrationOfTheClassIsCounted(t *testing.T) {
 
 // TestOtherRulesOfTheAudit: what was audited by other rules cannot be audited again.
 func TestOtherRulesOfTheAudit(t *testing.T) {
-	for version, known := range map[string]bool{`0`: false, `1`: false, `2`: true, `3`: false, `"2"`: false} {
+	own := strconv.Itoa(audit.RulesVersion)
+	for version, known := range map[string]bool{`0`: false, `1`: false, `2`: false, own: true, own + `0`: false, `"` + own + `"`: false} {
 		if err := checkAuditRules([]byte(`{"rules":{"version":` + version + `}}`)); (err == nil) != known {
 			t.Errorf("rules of version %s: %v", version, err)
 		}

@@ -64,5 +64,9 @@ func Unzip(data []byte) (map[string][]byte, error) {
 		}
 		files[f.Name] = body
 	}
+	// The headers before the files, bytes between and behind them: there is one spelling.
+	if again, err := Zip(files); err != nil || !bytes.Equal(again, data) {
+		return nil, bad("the archive is not the one spelling of its files: stored, in order, and nothing else")
+	}
 	return files, nil
 }

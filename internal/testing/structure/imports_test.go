@@ -26,15 +26,15 @@ type door struct {
 var doors = []door{
 	{
 		"record", "bytes, keys and the ledger come first and know nothing about evaluation, so that a verifier needs nothing else",
-		[]string{"refusal", "format", "plain", "loopback", "canon", "digest", "jsonstream", "strictyaml", "pattern", "schema", "sequential", "openpgp", "seal", "store", "bucket", "evidence", "workspace", "ledger", "sequencer", "cosign", "mirror"},
+		[]string{"refusal", "format", "plain", "loopback", "canon", "digest", "jsonstream", "jsonvalue", "strictyaml", "pattern", "schema", "sequential", "openpgp", "seal", "store", "bucket", "evidence", "workspace", "ledger", "sequencer", "cosign", "mirror"},
 	},
 	{
 		"run", "what makes a score cannot read a threshold, a total or a decision",
-		[]string{"bounded", "sandbox", "bench", "wire", "cassette", "journal", "vantage", "expression", "policy", "trajectory", "tools", "scenario", "session", "provider", "gateway", "agent", "extract", "similarity", "question", "judge", "sqlresult", "grade", "harness", "suites"},
+		[]string{"bounded", "sandbox", "bench", "wire", "cassette", "journal", "vantage", "sight", "expression", "policy", "trajectory", "tools", "scenario", "session", "provider", "gateway", "agent", "extract", "similarity", "question", "judge", "sqlresult", "grade", "harness", "suites"},
 	},
 	{
 		"read", "readers take verified records and come to a decision; what they conclude does not flow back into what is recorded",
-		[]string{"agreement", "outline", "submittable", "history", "bundle", "dossier", "results", "scorecard", "gate", "audit", "promote", "recount", "answer", "review"},
+		[]string{"agreement", "outline", "step", "submittable", "history", "bundle", "dossier", "results", "scorecard", "gate", "program", "audit", "promote", "recount", "answer", "review"},
 	},
 	{
 		"share", "what leaves the workspace is made of what was read, and no decision depends on it",
@@ -54,7 +54,7 @@ var doors = []door{
 	},
 	{
 		testDoor, "fakes, fixtures and checks of the tree are for tests alone",
-		[]string{"rules", "faultfs", "buckettest", "historytest", "tape", "fakemodel", "scripttest", "repofix", "pgtest", "servetest", "terminal", "browsertest", "storetest", "chaostest", "structure"},
+		[]string{"rules", "faultfs", "buckettest", "historytest", "doubled", "tape", "fakemodel", "scripttest", "repofix", "pgtest", "servetest", "terminal", "browsertest", "storetest", "chaostest", "cheats", "structure"},
 	},
 }
 

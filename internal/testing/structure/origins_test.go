@@ -18,13 +18,9 @@ const originsPage = "docs/origins.md"
 // project's own records are called by their file names.
 var elsewhere = find(`[Ss]eed ?00\d|ADR-\d+|\bTest\w*ADR\d+`)
 
-// numbersInRecords are texts that the files of a submission have because another
-// program writes them so, and its readers compare them:
+// numbersInRecords are texts of a vector that another program wrote:
 // TestWitnessManifestIsTheOriginals has its bytes.
 var numbersInRecords = map[string][]string{
-	"internal/read/audit/report.go":                {"METR reward-hacking — see ADR-167"},
-	"internal/share/submission/compat.go":          {"exploit audit clean (ADR-167)"},
-	"internal/share/submission/metadata.go":        {`{"ADR-167", "ADR-168"}`},
 	"internal/share/submission/submission_test.go": {"exploit audit clean (ADR-167)"},
 }
 
@@ -63,7 +59,7 @@ func TestOriginsCheckFindsEachFault(t *testing.T) {
 		{"another name of a test", "internal/a/a_test.go", "package a\n\nfunc TestRunOfADR035() {}\n", "TestRunOfADR035"},
 		{"a script", "benchmarks/a.sh", "# Seed 004's body\n", "a.sh:1"},
 		{"a text of a record, elsewhere", "internal/a/a.go", "package a\n\nconst a = \"exploit audit clean (ADR-167)\"\n", `a.go:3: "ADR-167"`},
-		{"a text of a record", "internal/share/submission/compat.go", "package a\n\nconst a = \"exploit audit clean (ADR-167)\"\n", ""},
+		{"a text of a record", "internal/share/submission/submission_test.go", "package a\n\nconst a = \"exploit audit clean (ADR-167)\"\n", ""},
 		{"the page of origins", originsPage, "ADR-035", ""},
 		{"the seed of a draw", "docs/a.md", "--seed 7, and the seed 0x74", ""},
 		{"a decision of ours", "docs/a.md", "decisions/0006-plain-http-providers.md", ""},

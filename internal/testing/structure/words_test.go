@@ -44,7 +44,7 @@ var wordings = []wording{
 // with: to change one would change what old evidence says about itself.
 var recorded = []string{
 	"timestamp that is none", " that is no count", " that is no amount of dollars", // notes of an import
-	"cost that is no amount of dollars", "span that is none of the GenAI conventions",
+	"cost that is no amount of dollars",
 	"%s is no JSON: %.400s", "the expression gave %v, which is no number", // details of a check
 	"%s is no JSON", "%s is no unit that is known", "%s is no number", "%s is none of %s",
 	"it replayed %s, planned was no cassette",
