@@ -111,3 +111,36 @@ func TestASignalEndsWhatComputes(t *testing.T) {
 		}
 	}
 }
+
+// TestASignalEndsWhatDoesNotListen stops a command that waits for its input: it is ended
+// after a moment, with the words of one that was asked to stop.
+func TestASignalEndsWhatDoesNotListen(t *testing.T) {
+	w := newKilledWorkspace(t)
+	for _, signal := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
+		cmd := w.command("--workspace", w.dir, "attest", "verify", "-", "--json")
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		// More than a pipe holds: once it is written, the command reads.
+		if _, err := in.Write(bytes.Repeat([]byte(" "), 256<<10)); err != nil {
+			t.Fatal(err)
+		}
+		cmd.Process.Signal(signal)
+		hangs := time.AfterFunc(patience, func() {
+			t.Errorf("after %v it goes on waiting", signal)
+			cmd.Process.Kill()
+		})
+		err = cmd.Wait()
+		hangs.Stop()
+		in.Close()
+		if err == nil || !strings.Contains(out.String(), `"name":"Interrupted"`) {
+			t.Errorf("%v: %v\n%.600s", signal, err, &out)
+		}
+	}
+}
