@@ -67,6 +67,19 @@ func open(name string) (io.ReadCloser, error) {
 	return f, nil
 }
 
+// openBelow opens a file that a walk of dir, or dir itself, found.
+func openBelow(dir, name string) (io.ReadCloser, error) {
+	rel, err := filepath.Rel(dir, name)
+	if err != nil || rel == "." {
+		return open(name)
+	}
+	f, err := store.OpenBelow(dir, filepath.ToSlash(rel))
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
 // folder gives bodies by their digest: the file's name, with or without an
 // extension.
 func folder(dir string) (func(string) (io.ReadCloser, error), error) {
@@ -79,9 +92,12 @@ func folder(dir string) (func(string) (io.ReadCloser, error), error) {
 	}
 	return func(sum string) (io.ReadCloser, error) {
 		for _, name := range []string{sum, sum + ".txt", sum + ".bin"} {
-			f, err := store.Open(filepath.Join(dir, name))
+			f, err := store.OpenBelow(dir, name)
+			if err == nil {
+				return f, nil
+			}
 			if !errors.Is(err, fs.ErrNotExist) {
-				return f, err
+				return nil, err
 			}
 		}
 		return nil, fs.ErrNotExist
@@ -116,7 +132,7 @@ func sources(dir string) ([]audit.SourceFile, error) {
 		if err != nil || rel == "." {
 			rel = filepath.Base(name)
 		}
-		list = append(list, audit.SourceFile{Path: filepath.ToSlash(rel), Agent: true, Open: func() (io.ReadCloser, error) { return open(name) }})
+		list = append(list, audit.SourceFile{Path: filepath.ToSlash(rel), Agent: true, Open: func() (io.ReadCloser, error) { return openBelow(dir, name) }})
 		return nil
 	})
 	if err != nil {
