@@ -20,10 +20,15 @@ import (
 // from the top, neither a link (also one that is put there in between) nor an address,
 // in the spelling of any system.
 func ReadBeside(file, name string, limit int64) ([]byte, error) {
-	return ReadBelow(filepath.Dir(file), name, limit)
+	local := strings.TrimPrefix(name, "file://")
+	if why := notBelow(local); why != "" {
+		return nil, outside(filepath.Dir(file), name, why)
+	}
+	return ReadBelow(filepath.Dir(file), local, limit)
 }
 
-// ReadBelow is [ReadBeside] for a file of a folder, such as one that a stranger sent.
+// ReadBelow reads a file of a folder, such as one that a stranger sent, by its path in it
+// with slashes, as it is on this machine. Nothing leads out of the folder here either.
 func ReadBelow(dir, name string, limit int64) ([]byte, error) {
 	f, err := OpenBelow(dir, name)
 	if err != nil {
@@ -39,24 +44,20 @@ func ReadBelow(dir, name string, limit int64) ([]byte, error) {
 
 // OpenBelow opens what [ReadBelow] reads.
 func OpenBelow(dir, name string) (*os.File, error) {
-	local := strings.TrimPrefix(name, "file://")
-	if why := notBelow(local); why != "" {
-		return nil, outside(dir, name, why)
-	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, readError(dir, err)
 	}
 	defer root.Close()
-	f, err := OpenIn(root, filepath.FromSlash(local))
+	f, err := OpenIn(root, filepath.FromSlash(name))
 	var path *fs.PathError
 	switch {
 	case err == nil:
 		return f, nil
 	case errors.As(err, &path) && path.Err.Error() == escapes:
-		return nil, outside(dir, name, "a link there leads out of the folder")
+		return nil, outside(dir, name, "it, or a link there, leads out of the folder")
 	}
-	return nil, readError(filepath.Join(dir, filepath.FromSlash(local)), err)
+	return nil, readError(filepath.Join(dir, filepath.FromSlash(name)), err)
 }
 
 // escapes is what [os.Root] says of a path that leads out of it. The package has no

@@ -62,6 +62,19 @@ func TestNothingLeadsOutOfAFolder(t *testing.T) {
 			t.Errorf("%q: %v (%s), hint %q", name, err, r.Name, r.Hint)
 		}
 	}
+	// Names that a walk of the folder found are read as they are, and lead nowhere either.
+	for _, name := range []string{"../secret.txt", "sub/../../secret.txt", secret, "link.txt", "absolute.txt", "up/secret.txt", "far/secret.txt", "", ".", "../secret.txt\x00"} {
+		if got, err := ReadBelow(dir, name, 100); err == nil {
+			t.Errorf("%q was read: %q", name, got)
+		}
+	}
+	odd := "a\\b: c\n.py"
+	if err := os.WriteFile(filepath.Join(dir, odd), []byte("odd"), 0o600); err != nil {
+		t.Skip(err)
+	}
+	if got, err := ReadBelow(dir, odd, 100); err != nil || string(got) != "odd" {
+		t.Errorf("an odd name: %q, %v", got, err)
+	}
 	if _, err := ReadBelow(dir, "in.txt", 1); !refusal.Is(err, refusal.TooLarge) {
 		t.Errorf("more than may be read: %v", err)
 	}

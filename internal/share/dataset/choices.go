@@ -34,6 +34,22 @@ var wrongColumn = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:distractor|(?:incorrect|wrong|false)(?:[ _]?(?:answer|option|choice))?)s?[ _]*(?:[a-z]|[0-9]{1,2})$`)
 })
 
+// flatten takes a question apart that has its own choices, as ARC and OpenBookQA were
+// published: {"question": {"stem": ..., "choices": [...]}, "answerKey": ...}.
+func (t *Table) flatten() {
+	for i := range t.Rows {
+		r := &t.Rows[i]
+		question, ok := r.Values["question"].(map[string]any)
+		if !ok || question["stem"] == nil || question["choices"] == nil || r.Values["choices"] != nil {
+			continue
+		}
+		r.Values["question"], r.Values["choices"] = question["stem"], question["choices"]
+		if !slices.Contains(t.Columns, "choices") {
+			t.Columns = append(t.Columns, "choices")
+		}
+	}
+}
+
 // guessChoices finds the columns that hold the choices, one each, if no column holds all
 // of them.
 func (t *Table) guessChoices(m *Mapping) {
@@ -470,7 +486,9 @@ func (t *Table) guessLabels(m *Mapping) {
 		if v == nil || textOf(v) == "" {
 			continue
 		}
-		if _, isList := v.([]any); isList || len(textOf(v)) > 40 || len(seen) > len(letters) {
+		// Letters are those of choices that the question has in it.
+		letter := one(textOf(v)) != "" && !isNumber(v)
+		if _, isList := v.([]any); isList || letter || len(textOf(v)) > 40 || len(seen) > len(letters) {
 			return
 		}
 		rows++

@@ -375,8 +375,8 @@ func (c *Line) find(words bool, expected any) {
 		var targets []Check
 		for i, v := range list {
 			grade := rule(map[string]any{"expected": textOf(v)})
-			if words && isOne(textOf(v)) {
-				grade = map[string]any{"kind": "normalised", "expected": textOf(v)}
+			if letter := one(textOf(v)); words && letter != "" {
+				grade = map[string]any{"kind": "normalised", "expected": letter}
 			}
 			targets = append(targets, Check{fmt.Sprintf("target-%d", i+1), grade})
 		}
@@ -385,14 +385,23 @@ func (c *Line) find(words bool, expected any) {
 	}
 	text := textOf(expected)
 	c.Expected, c.Grade = text, rule(nil)
-	if words && isOne(text) {
-		c.Expected, c.Grade = strings.TrimSpace(text), map[string]any{"kind": "normalised"}
+	if letter := one(text); words && letter != "" {
+		c.Expected, c.Grade = letter, map[string]any{"kind": "normalised"}
 		c.ask("your answer, which is one character", `\S`)
 	}
 }
 
-// isOne reports whether a text is one character.
-func isOne(text string) bool { return utf8.RuneCountInString(strings.TrimSpace(text)) == 1 }
+// one is a text that is one character but for blanks, brackets and stops around it, which
+// are left out when texts are compared; "" if it has more.
+func one(text string) string {
+	if core := strings.Trim(text, " \t\r\n()[]{}<>.,;:!?*_\"'`"); utf8.RuneCountInString(core) == 1 {
+		return core
+	}
+	if text = strings.TrimSpace(text); utf8.RuneCountInString(text) == 1 {
+		return text
+	}
+	return ""
+}
 
 // choiceGrade is what a mapping says of a table whose rows are all multiple choices.
 const choiceGrade = "choice"

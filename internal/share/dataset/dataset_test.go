@@ -209,6 +209,8 @@ func TestChoicesAreChoices(t *testing.T) {
 		"numbers, and a place":    {"f.jsonl", `{"question":"1+1?","choices":["3","2","0"],"answer":1}` + "\n" + `{"question":"1+2?","choices":["3","2","0"],"answer":0}`, "BA", "index0"},
 		"numbers, by text":        {"f.jsonl", `{"question":"1+1?","options":["3","2","0"],"answer":"2"}` + "\n" + `{"question":"1+2?","options":["3","2","0"],"answer":"3"}`, "BA", "text"},
 		"ARC":                     {"f.jsonl", `{"question":"Red?","choices":{"text":["grass","blood"],"label":["A","B"]},"answerKey":"B"}` + "\n" + `{"question":"Green?","choices":{"text":["grass","blood"],"label":["1","2"]},"answerKey":"1"}`, "BA", "label"},
+		"ARC as published":        {"f.jsonl", `{"id":"q","question":{"stem":"Red?","choices":[{"text":"grass","label":"A"},{"text":"blood","label":"B"}]},"answerKey":"B"}`, "B", "label"},
+		"names of columns":        {"f.csv", "question,option_a,option_b,answer\nRed?,grass,blood,option_b\nGreen?,grass,blood,option_a\n", "BA", "label"},
 		"MedQA":                   {"f.jsonl", `{"question":"Red?","options":{"A":"grass","B":"blood"},"answer":"blood","answer_idx":"B"}`, "B", "text"},
 		"only answer_idx":         {"f.jsonl", `{"question":"Red?","options":{"A":"grass","B":"blood"},"answer_idx":"B"}`, "B", "label"},
 		"MMLU-Pro":                {"f.jsonl", `{"question":"Red?","options":["grass","blood"],"answer":"B","answer_index":1}`, "B", "letter"},
@@ -290,6 +292,16 @@ func TestShortAnswersAreWholeWords(t *testing.T) {
 	for i, want := range []string{`{"kind":"contains","normalised":true,"words":true}`, `{"kind":"normalised"}`, `{"kind":"contains","normalised":true,"words":true}`} {
 		if text, _ := json.Marshal(got.Cases[i].Grade); string(text) != want {
 			t.Errorf("case %d: %s", i, text)
+		}
+	}
+	// Choices that only the question has: the letter is asked for, however it is spelled.
+	inline := "question,answer\n"
+	for range 6 {
+		inline += "\"Which? A) grass B) blood\",(B)\n\"Which? A) sky B) snow\",C.\n"
+	}
+	for _, c := range imported(t, "f.csv", inline, Mapping{}).Cases {
+		if text, _ := json.Marshal(c.Grade); string(text) != `{"kind":"normalised"}` || c.Expected != "B" && c.Expected != "C" || !strings.Contains(c.Input, "ANSWER: ") {
+			t.Errorf("%+v", c)
 		}
 	}
 	list := imported(t, "f.jsonl", `{"input":"A vowel?","target":["A","E"]}`+"\n"+`{"input":"A planet?","target":["Mars","Venus"]}`, Mapping{})

@@ -53,6 +53,7 @@ func Import(path, split string, m Mapping) (*Imported, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.flatten()
 	if m, err = t.Guess(m); err != nil {
 		return nil, err
 	}

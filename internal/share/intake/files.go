@@ -110,9 +110,22 @@ var skipped = []string{".git", ".hg", ".svn", "node_modules", "__pycache__", ".v
 // sources lists the files of a folder, whatever they are: package audit reads
 // programs for what they do, and every file for answers that it carries. Links are
 // not followed.
-func sources(dir string) ([]audit.SourceFile, error) {
+func sources(given string) ([]audit.SourceFile, error) {
+	// A pipe, or a link that is not followed, would be sources without a file: an audit
+	// that looked at nothing and found nothing.
+	info, err := os.Stat(given)
+	if err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+		err = errors.New("it is neither a file nor a folder")
+	}
+	if err != nil {
+		return nil, refusal.Newf(refusal.Unreadable, "%s: %w", given, refusal.WithoutPath(err))
+	}
+	dir, err := filepath.EvalSymlinks(given)
+	if err != nil {
+		return nil, refusal.Newf(refusal.Unreadable, "%s: %w", given, refusal.WithoutPath(err))
+	}
 	var list []audit.SourceFile
-	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
