@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -213,7 +214,93 @@ func TestCITemplatesOnlyCallTheScript(t *testing.T) {
 			}
 		}
 	}
+	pullRequestsReachNothing(t)
 	if info, err := os.Stat(filepath.Join(examples, "ci", "tally-ci")); err != nil || info.Mode()&0o111 == 0 {
 		t.Errorf("tally-ci is not a program: %v", err)
 	}
+}
+
+// pullRequestsReachNothing: GitHub takes the workflow of a pull request from the pull
+// request. So a job that one starts has a machine that is thrown away and a token that only
+// reads; and a job that has more is started by what was merged, and runs nothing else.
+func pullRequestsReachNothing(t *testing.T) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(examples, "*", "*", "*.yml"))
+	if err != nil || len(files) < 3 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, why := range reachable(t, data) {
+			t.Errorf("%s: %s", file, why)
+		}
+	}
+	data, err := os.ReadFile(filepath.Join(examples, "ci", "github-action", "workflow.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, edit := range map[string][2]string{
+		"the ledger's machine": {"runs-on: ubuntu-24.04", "runs-on: [self-hosted, tally-ledger]"},
+		"its group":            {"runs-on: ubuntu-24.04", "runs-on: {group: ledger}"},
+		"a token that writes":  {"    timeout-minutes: 30", "    permissions: {pull-requests: write}"},
+		"one for all jobs":     {"permissions:\n  contents: read", "permissions: write-all"},
+		"an environment":       {"    timeout-minutes: 30", "    environment: tally-ledger"},
+		"a condition less":     {"    if: github.event_name == 'push' && github.ref == 'refs/heads/main'\n", ""},
+		"another condition":    {"if: github.event_name == 'push' && github.ref == 'refs/heads/main'", "if: github.event_name == 'pull_request'"},
+		"another event":        {"  pull_request:\n", "  pull_request_target:\n"},
+		"its own action":       {"- run: cp -r .github/actions/tally \"$RUNNER_TEMP/tally-action\"", "- uses: ./.github/actions/tally"},
+	} {
+		changed := strings.Replace(string(data), edit[0], edit[1], 1)
+		if changed == string(data) || len(reachable(t, []byte(changed))) == 0 {
+			t.Errorf("%s is not noticed", name)
+		}
+	}
+}
+
+// reachable says what a pull request could reach through a workflow that it changes, or
+// through one of the default branch that runs what it brings.
+func reachable(t *testing.T, data []byte) (found []string) {
+	t.Helper()
+	var w struct {
+		On          map[string]any
+		Permissions any
+		Jobs        map[string]struct {
+			If          string
+			RunsOn      any `yaml:"runs-on"`
+			Environment any
+			Permissions any
+			Steps       []struct {
+				Uses, Run string
+				With      map[string]any
+			}
+		}
+	}
+	if err := yaml.Unmarshal(data, &w); err != nil {
+		t.Fatal(err)
+	}
+	_, started := w.On["pull_request"]
+	if _, target := w.On["pull_request_target"]; target {
+		found = append(found, "it runs for pull requests with the rights of the default branch")
+	}
+	for name, job := range w.Jobs {
+		writes := strings.Contains(fmt.Sprint(w.Permissions, job.Permissions), "write")
+		_, hosted := job.RunsOn.(string)
+		trusted := writes || !hosted || job.Environment != nil
+		onlyMerged := !started || job.If == "github.event_name == 'push' && github.ref == 'refs/heads/main'"
+		if trusted && !onlyMerged {
+			found = append(found, fmt.Sprintf("a pull request starts the job %s, which has a machine, an environment or a token of its own", name))
+		}
+		for _, s := range job.Steps {
+			if started && !onlyMerged && strings.HasPrefix(s.Uses, "./") {
+				found = append(found, fmt.Sprintf("the job %s runs the action %s of the pull request", name, s.Uses))
+			}
+			if _, after := w.On["workflow_run"]; after && (strings.HasPrefix(s.Uses, "actions/checkout") || strings.HasPrefix(s.Uses, "./")) {
+				found = append(found, fmt.Sprintf("the job %s has the rights of the default branch and checks something out", name))
+			}
+		}
+	}
+	return found
 }

@@ -88,6 +88,7 @@ func runGAIAImport(ctx context.Context, env *Env, o ceremony.GAIAOptions) error 
 	}
 	return env.Answer(made, func(out io.Writer) {
 		fmt.Fprintf(out, "made bench/%s (%s): %s of GAIA %s, revision %s, %s\n", plain.Line(made.Class), made.Trust, plain.Plural(made.Tasks, "task"), made.Split, plain.Line(made.Revision), plain.Plural(made.Attachments, "file"))
+		floorText(out, made.Floor)
 		if made.Trust == bench.Signed {
 			fmt.Fprintf(out, "Next: two people: tally bench sign %s --key KEY\nThen: tally run %s --target NAME --submit-intent\n", plain.Line(made.Class), plain.Line(made.Class))
 		} else {

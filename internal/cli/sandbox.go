@@ -10,6 +10,7 @@ import (
 
 	"tallystick/internal/record/plain"
 	"tallystick/internal/run/sandbox"
+	"tallystick/internal/run/sandbox/isolation"
 )
 
 func newSandbox(env *Env) *cobra.Command {
@@ -41,6 +42,7 @@ type probedClass struct {
 	Works   bool          `json:"works"`
 	Reason  string        `json:"reason"`
 	StartMS float64       `json:"start_ms"`
+	Shows   string        `json:"shows,omitempty"` // what a program in it can learn of the host
 }
 
 func runSandboxProbe(ctx context.Context, env *Env) error {
@@ -50,12 +52,16 @@ func runSandboxProbe(ctx context.Context, env *Env) error {
 	}
 	var a probeAnswer
 	for _, s := range statuses {
-		a.Classes = append(a.Classes, probedClass{s.Class, s.Works, s.Reason, milliseconds(s.Start)})
+		about, _ := isolation.Find(string(s.Class))
+		a.Classes = append(a.Classes, probedClass{s.Class, s.Works, s.Reason, milliseconds(s.Start), about.Shows})
 	}
 	return env.Answer(a, func(w io.Writer) {
 		for _, c := range a.Classes {
 			if c.Works {
 				fmt.Fprintf(w, "%-10s works    %.0f ms\n", c.Class, c.StartMS)
+				if c.Shows != "" {
+					fmt.Fprintf(w, "%-10s shows    %s\n", "", c.Shows)
+				}
 			} else {
 				fmt.Fprintf(w, "%-10s does not  %s\n", c.Class, plain.Line(c.Reason))
 			}

@@ -22,9 +22,9 @@ type ClassOptions struct {
 // NewClass makes a task class with a small real example.
 func NewClass(c *dossier.Corpus, o ClassOptions) (bench.Trust, error) { return newClass(c, o, nil) }
 
-// newClass makes a task class; with lines, they are its dataset in place of the
+// newClass makes a task class; change, which may be nil, makes other files of the
 // example's.
-func newClass(c *dossier.Corpus, o ClassOptions, lines []byte) (bench.Trust, error) {
+func newClass(c *dossier.Corpus, o ClassOptions, change func(files map[string][]byte) error) (bench.Trust, error) {
 	if err := bench.CheckID(o.Class); err != nil {
 		return "", refusal.Newf(refusal.Usage, "class: %w", err)
 	}
@@ -46,8 +46,10 @@ func newClass(c *dossier.Corpus, o ClassOptions, lines []byte) (bench.Trust, err
 	if o.Dataset {
 		files = bench.ExampleDataset(o.Class, trust)
 	}
-	if lines != nil {
-		files[bench.DatasetFile] = lines
+	if change != nil {
+		if err := change(files); err != nil {
+			return "", err
+		}
 	}
 	if err := WriteFiles(c.ClassDir(o.Class), files); err != nil {
 		return "", err

@@ -1,6 +1,7 @@
 package ceremony
 
 import (
+	"context"
 	"path/filepath"
 	"strings"
 
@@ -18,6 +19,7 @@ type DatasetOptions struct {
 	Split   string // of a folder that has several
 	Mapping dataset.Mapping
 	Signed  bool // two people will sign it; else it is a scratch class
+	Weak    bool // make it even if an answer that takes no work passes
 }
 
 // A NewDataset is a class that was made of another project's data.
@@ -26,11 +28,12 @@ type NewDataset struct {
 	Trust bench.Trust `json:"trust"`
 	Count int         `json:"cases"`
 	*dataset.Imported
+	Floor
 }
 
 // ImportDataset makes a class whose cases are the rows of a table or the tests
 // of another tool's configuration. Nothing is written unless all of it is.
-func ImportDataset(c *dossier.Corpus, o DatasetOptions) (*NewDataset, error) {
+func ImportDataset(ctx context.Context, c *dossier.Corpus, o DatasetOptions) (*NewDataset, error) {
 	imported, err := dataset.Import(o.Path, o.Split, o.Mapping)
 	if err != nil {
 		return nil, err
@@ -44,7 +47,14 @@ func ImportDataset(c *dossier.Corpus, o DatasetOptions) (*NewDataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	trust, err := newClass(c, ClassOptions{Class: o.Class, Scratch: !o.Signed, Dataset: true}, lines)
+	floor, err := datasetFloor(ctx, c, o, imported)
+	if err != nil {
+		return nil, err
+	}
+	trust, err := newClass(c, ClassOptions{Class: o.Class, Scratch: !o.Signed, Dataset: true}, func(files map[string][]byte) error {
+		files[bench.DatasetFile] = lines
+		return floor.write(files)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +67,18 @@ func ImportDataset(c *dossier.Corpus, o DatasetOptions) (*NewDataset, error) {
 			return nil, refusal.Newf(refusal.Malformed, "%s: what was made of it cannot run: %w", o.Path, err).WithHint("nothing was kept")
 		}
 	}
-	return &NewDataset{o.Class, trust, len(imported.Cases), imported}, nil
+	return &NewDataset{o.Class, trust, len(imported.Cases), imported, floor}, nil
+}
+
+// datasetFloor tries null answers on cases from all over the data.
+func datasetFloor(ctx context.Context, c *dossier.Corpus, o DatasetOptions, imported *dataset.Imported) (Floor, error) {
+	lines, err := (&dataset.Imported{Cases: spread(imported.Cases)}).JSONL()
+	if err != nil {
+		return Floor{}, err
+	}
+	files := bench.ExampleDataset(o.Class, bench.Scratch)
+	files[bench.DatasetFile] = lines
+	return floorOf(ctx, c, o.Class, files, o.Weak)
 }
 
 // classOf makes the name of a class of that of a file.

@@ -21,6 +21,7 @@ type GAIAOptions struct {
 	Hub                 *gaia.Hub // download it; Path is empty then
 	Class               string    // gaia-SPLIT, with the level, if empty
 	Scratch             bool      // unsigned, and can never be submitted
+	Weak                bool      // make it even if an answer that takes no work passes
 	AddedBy, ReviewedBy string
 }
 
@@ -34,6 +35,7 @@ type NewGAIA struct {
 	Levels      map[string]int   `json:"levels"`
 	Attachments int              `json:"attachments"`
 	Files       []bench.DataFile `json:"files"`
+	Floor
 }
 
 // ImportGAIA makes a class of a split of GAIA: a case for each task, with its file
@@ -61,10 +63,31 @@ func ImportGAIA(ctx context.Context, c *dossier.Corpus, o GAIAOptions) (*NewGAIA
 	if err != nil {
 		return nil, err
 	}
+	floor, err := gaiaFloor(ctx, c, o, data)
+	if err != nil {
+		return nil, err
+	}
+	if err := floor.write(files); err != nil {
+		return nil, err
+	}
 	if err := WriteClass(c, o.Class, trust, files); err != nil {
 		return nil, err
 	}
-	return &NewGAIA{o.Class, trust, data.Split, data.Revision, len(data.Tasks), data.Levels(), data.Attachments(), data.Files}, nil
+	return &NewGAIA{o.Class, trust, data.Split, data.Revision, len(data.Tasks), data.Levels(), data.Attachments(), data.Files, floor}, nil
+}
+
+// gaiaFloor tries null answers on tasks from all over the split, without their files.
+func gaiaFloor(ctx context.Context, c *dossier.Corpus, o GAIAOptions, data *gaia.Data) (Floor, error) {
+	some := *data
+	some.Tasks = spread(data.Tasks)
+	for i := range some.Tasks {
+		some.Tasks[i].File = nil
+	}
+	files, err := gaiaFiles(c, o, &some, bench.Scratch)
+	if err != nil {
+		return Floor{}, err
+	}
+	return floorOf(ctx, c, o.Class, files, o.Weak)
 }
 
 // WriteClass writes a class, has it read as a run would, and takes it away again

@@ -24,6 +24,7 @@ const (
 	QualFiltered     = "filtered"
 	QualReduced      = "reduced"
 	QualStopped      = "stopped_early"
+	QualFloor        = "floor"
 	QualUnfinished   = "unfinished"
 	QualMounts       = "mounts_not_digested"
 	QualHostRoot     = "host_root"
@@ -108,6 +109,7 @@ func Qualify(attempts ...*Attempt) []Qualification {
 			said = append(said, Qualification{Name: l.name, Text: fmt.Sprintf(l.many, n)})
 		}
 	}
+	said = append(said, qualifyFloors(attempts)...)
 	if cached.Replies > 0 {
 		said = append(said, Qualification{Name: QualReplies, Tasks: counts[QualReplies], Text: fmt.Sprintf("live, %d of %d replies from the cache: what was recorded once is one sample", cached.Replies, cached.Calls)})
 	}
@@ -117,6 +119,26 @@ func Qualify(attempts ...*Attempt) []Qualification {
 		}
 	}
 	return append(said, qualifyJudges(attempts)...)
+}
+
+// qualifyFloors says what null answers score in the classes of some attempts, each thing
+// once.
+func qualifyFloors(attempts []*Attempt) []Qualification {
+	var said []Qualification
+	for _, a := range attempts {
+		f := a.Plan.Floor
+		if f == nil {
+			continue
+		}
+		q := Qualification{Name: QualFloor, Text: fmt.Sprintf("floor of %s: %s, as its registration states", a.Class, f.Text())}
+		if f.Weak() {
+			q.Text += ": the class tests next to nothing"
+		}
+		if !slices.Contains(said, q) {
+			said = append(said, q)
+		}
+	}
+	return said
 }
 
 // qualifyJudges says how the judges of some attempts stand, each thing once.

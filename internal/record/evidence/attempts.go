@@ -51,6 +51,9 @@ type Plan struct {
 	// cases is then drawn by its seed. Such an attempt answers this question and
 	// never counts for promotion.
 	StopEarly *StopEarly `json:"stop_early,omitempty"`
+	// Floor is what null answers score in the class, as its registration states it; it
+	// is said beside every number of the attempt.
+	Floor *Floor `json:"floor,omitempty"`
 	// Parameters are those of the target's variant.
 	Parameters []PlannedParameter `json:"parameters,omitempty"`
 	// ScoringDigest names what of the bench decides a score, which is all of it

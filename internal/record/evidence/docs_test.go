@@ -220,6 +220,7 @@ func fullRecords() []Body {
 	registered.Journal, registered.JudgeCalibrations = true, ptr(int64(0))
 	p := &registered.Plan
 	p.JudgeDigest, p.JudgesDigest, p.JudgeQuestion, p.Sources, p.Policy = &content, &content, &content, &content, &id
+	p.Floor = &Floor{NullFirst, 50, 13}
 	p.Filtered, p.StopEarly = false, &StopEarly{StopSPRT, 0.6, 0.8, 0.05, 0.1, 7}
 	p.Retries, p.SubmitIntent, p.Recording, p.SecondView = "r", true, RecordHeads, ViewedByJudge
 	p.Mounts = []PlannedMount{{Digest: &content, Held: HeldCompared, Inside: "/data"}, {Inside: "/more"}}

@@ -191,6 +191,11 @@ func (p *Plan) validate() error {
 		}
 		seenCases[p.Cases[at].ID] = true
 	}
+	if p.Floor != nil {
+		if err := p.Floor.Validate(); err != nil {
+			return within("floor", err)
+		}
+	}
 	for at := range p.Mounts {
 		if err := p.Mounts[at].validate(); err != nil {
 			return within("mounts."+strconv.Itoa(at), err)
@@ -272,6 +277,21 @@ func (r *Root) validate() error {
 func (p *PlannedCase) validate() error {
 	if p.ID == "" {
 		return broken("id", "is empty")
+	}
+	return nil
+}
+
+// Validate says which rule is broken, or nil.
+func (f *Floor) Validate() error {
+	switch {
+	case f.Answer != "empty" && f.Answer != "constant" && f.Answer != "question" && f.Answer != "first_choice" && f.Answer != "most_frequent":
+		return broken("answer", "is %.80q, expected empty, constant, question, first_choice or most_frequent", f.Answer)
+	case f.Cases < 1 || f.Cases > 1000000:
+		return broken("cases", "is %d, expected 1 to 1000000", f.Cases)
+	case f.Passed < 0 || f.Passed > 1000000:
+		return broken("passed", "is %d, expected 0 to 1000000", f.Passed)
+	case f.Passed > f.Cases:
+		return broken("passed", "is %v, expected at most cases, which is %v", f.Passed, f.Cases)
 	}
 	return nil
 }

@@ -30,6 +30,7 @@ const (
 	NothingVouches   Name = "NothingVouches"
 
 	TaskClassAlreadyRegistered Name = "TaskClassAlreadyRegistered"
+	WeakBench                  Name = "WeakBench"
 
 	PromotionMustBeHumanAuthorized Name = "PromotionMustBeHumanAuthorized"
 	BenchChanged                   Name = "BenchChanged"
@@ -184,6 +185,7 @@ var meanings = map[Name]meaning{
 	NothingVouches:   {ExitFailed, "neither this machine's memory, an anchor nor a witness knows this ledger, so a tail cut off the object store would not be noticed"},
 
 	TaskClassAlreadyRegistered: {ExitFailed, "a task class of this name, or of one that looks like it, exists already"},
+	WeakBench:                  {ExitFailed, "an answer that takes no work passes nine of ten cases of a class, or more, so that the class would test next to nothing"},
 
 	PromotionMustBeHumanAuthorized: {ExitFailed, "a program was asked to change a tier; only people change tiers, and the request is recorded"},
 	BlockCodeStands:                {ExitFailed, "a correction would raise the score of a record with a block-severity failure; no correction may do that"},

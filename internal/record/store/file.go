@@ -22,13 +22,18 @@ func ReadFile(fsys FS, name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	return readUpTo(f, name, info.Size(), limit)
+}
+
+// readUpTo reads an open file of at most limit bytes.
+func readUpTo(f io.Reader, name string, size, limit int64) ([]byte, error) {
 	tooLarge := refusal.Newf(refusal.TooLarge, "%s is larger than the %d bytes that such a file may have", name, limit)
-	if info.Size() > limit {
+	if size > limit {
 		return nil, tooLarge
 	}
 	// The size is a hint, so that a large file is not copied while it is read;
 	// it may have grown since.
-	data := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead))
+	data := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
 	if _, err := data.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
 		return nil, readError(name, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"strings"
 
+	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/strictyaml"
 )
@@ -65,6 +66,13 @@ func setMember(name string, data []byte, parent []string, key, text string) ([]b
 	}
 	out = append(out, lines[last:]...)
 	return []byte(strings.Join(out, "\n") + "\n"), nil
+}
+
+// SetFloor writes what null answers score into the registration among the files of a
+// class.
+func SetFloor(files map[string][]byte, f evidence.Floor) (err error) {
+	files[RegistrationFile], err = setMember(RegistrationFile, files[RegistrationFile], nil, "floor", fmt.Sprintf("floor: {answer: %s, cases: %d, passed: %d}", f.Answer, f.Cases, f.Passed))
+	return err
 }
 
 func isBlank(line string) bool {

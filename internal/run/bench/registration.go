@@ -92,6 +92,10 @@ type Registration struct {
 	// StopEarly is the question that "tally run --stop-early" answers.
 	StopEarly *evidence.StopEarly `json:"stop_early,omitempty"`
 
+	// Floor is what null answers score in the class; "bench import" writes it, and every
+	// scorecard of the class says it.
+	Floor *evidence.Floor `json:"floor,omitempty"`
+
 	// JudgeDigest pins who judges: the digest of judge.yaml. JudgedScoresCount
 	// lets the scores of that judge count.
 	JudgeDigest       *digest.Content `json:"judge_digest,omitempty"`

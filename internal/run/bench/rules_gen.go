@@ -359,6 +359,11 @@ func (r *Registration) validate() error {
 			return broken("failure_modes."+name, "found %.80q, expected block, warn or info", item)
 		}
 	}
+	if r.Floor != nil {
+		if err := r.Floor.Validate(); err != nil {
+			return within("floor", err)
+		}
+	}
 	seenGates := make(map[[2]string]bool, len(r.Gates))
 	for at := range r.Gates {
 		if err := r.Gates[at].validate(); err != nil {

@@ -143,6 +143,7 @@ policy: {mode: approved}
 origins: [example.com/evals]
 runner_keys: ["RUNNER"]
 data_set: {name: gaia, split: validation, revision: "2023", files: [{path: "2023/validation/metadata.jsonl", sha256: "sha256:3333333333333333333333333333333333333333333333333333333333333333"}]}
+floor: {answer: first_choice, cases: 50, passed: 13}
 stop_early: {rule: sprt, p0: 0.6, p1: 0.8, alpha: 0.05, beta: 0.1, seed: 7}
 review: {question: "Is it polite?", labels: [{label: polite, score: 1}, {label: rude, score: 0}]}
 judge_digest: "blake3:1111111111111111111111111111111111111111111111111111111111111111"

@@ -50,7 +50,7 @@ const (
 var graders = []kindRow{
 	{kind: Exact, members: expectation, compare: exactGrader},
 	{kind: Normalised, members: expectation + " keep", compare: normalisedGrader},
-	{kind: Contains, members: expectation + " normalised", compare: containsGrader},
+	{kind: Contains, members: expectation + " normalised words", compare: containsGrader},
 	{kind: OneOf, members: expectation + " normalised", compare: oneOfGrader},
 	{kind: Regex, needs: "pattern", members: "match", prepare: (*compiler).regex, grade: (*run).regex},
 	{kind: Number, members: expectation + " tolerance relative unit unit_required find", validate: validateNumber, compare: numberGrader, fileIsJSON: true},

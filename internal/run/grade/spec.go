@@ -56,6 +56,7 @@ type Rule struct {
 	ExpectedFile    string            `json:"expected_file,omitempty"`
 
 	Normalised bool     `json:"normalised,omitempty"` // contains, one_of: as the grader normalised compares
+	Words      bool     `json:"words,omitempty"`      // contains: as whole words, so that B is not in Be
 	Keep       []string `json:"keep,omitempty"`       // normalised: case, space, punctuation
 
 	Pattern string `json:"pattern,omitempty"`
@@ -144,6 +145,7 @@ func (r *Rule) fields() []field {
 		{"expected_pointer", r.ExpectedPointer != nil},
 		{"expected_file", r.ExpectedFile != ""},
 		{"normalised", r.Normalised},
+		{"words", r.Words},
 		{"keep", len(r.Keep) > 0},
 		{"pattern", r.Pattern != ""},
 		{"match", r.Match != ""},

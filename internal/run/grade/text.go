@@ -142,12 +142,16 @@ func containsGrader(expected canon.RawMessage, r *Rule) (grader, error) {
 			return *bad
 		}
 		text = prepare(text)
+		has, as := strings.Contains, ""
+		if r.Words {
+			has, as = hasWords, " as whole words"
+		}
 		for _, w := range want {
-			if !strings.Contains(text, prepare(w)) {
-				return mismatch("%s does not contain %s", quote(v, text), quoted(w))
+			if !has(text, prepare(w)) {
+				return mismatch("%s does not contain %s%s", quote(v, text), quoted(w), as)
 			}
 		}
-		return passed("it contains %s", list3(want))
+		return passed("it contains %s%s", list3(want), as)
 	}, nil
 }
 

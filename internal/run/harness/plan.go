@@ -85,7 +85,7 @@ func (w *Worker) planOf(chosen []int) (evidence.Plan, error) {
 	p := evidence.Plan{BenchDigest: cfg.Bench.Digest(), RegistrationDigest: cfg.Bench.RegistrationDigest(), TargetDigest: cfg.Target.Digest,
 		CaseCount: len(chosen), Repeat: spec.repeats(), Filtered: cfg.Select != nil || !spec.IsAll(), Selection: spec.planned(w.of), Reduce: spec.reducer(),
 		Retries: spec.ErrorsOf, Replies: spec.Replies(), SubmitIntent: spec.SubmitIntent, Recording: spec.Recording,
-		Parameters: parametersOf(cfg.Target), Normalisers: normalisersOf(cfg.Bench, cfg.Target)}
+		Floor: w.reg.Floor, Parameters: parametersOf(cfg.Target), Normalisers: normalisersOf(cfg.Bench, cfg.Target)}
 	if err := w.show(&p); err != nil {
 		return p, err
 	}

@@ -49,6 +49,17 @@ func tableOf(list []isolation.Class) string {
 	return b.String()
 }
 
+// showsOf is what docs/sandbox.md says of what the classes show.
+func showsOf(list []isolation.Class) string {
+	var b strings.Builder
+	for _, c := range list {
+		if c.Shows != "" {
+			fmt.Fprintf(&b, "What `%s` shows of the host: %s. `tally sandbox probe` says so (`shows` in JSON).\n", c.Name, c.Shows)
+		}
+	}
+	return b.String()
+}
+
 // TestClassPages compares what is written from the rows with the rows. With
 // -update, as "make docs" runs it, it writes them.
 func TestClassPages(t *testing.T) {
@@ -61,12 +72,13 @@ func TestClassPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, rest, found := strings.Cut(string(old), "| Class | What stands between")
+	_, rest, _ = strings.Cut(rest, "\n\n")
 	_, after, ended := strings.Cut(rest, "\n\n")
 	if !found || !ended {
 		t.Fatal("docs/sandbox.md has no table of classes")
 	}
 	for path, want := range map[string]string{
-		page:                   before + tableOf(worths()) + "\n" + after,
+		page:                   before + tableOf(worths()) + "\n" + showsOf(worths()) + "\n" + after,
 		"isolation/classes.go": string(listOf(t, worths())),
 	} {
 		if *update {

@@ -16,7 +16,8 @@ import (
 var namespace = class{
 	Class: isolation.Class{Name: "namespace",
 		Between:      "user, mount, pid, net, ipc, uts and cgroup namespaces, a read-only root, no /proc, a system call allow-list, Landlock, no capabilities",
-		SharesKernel: "yes", Agents: true},
+		SharesKernel: "yes", Agents: true,
+		Shows: "the host's kernel and processor; and an agent that exchanges a file's name while it is opened reads where on the host its mounts come from (/proc/self/mountinfo)"},
 	run:  (*setup).runNamespace,
 	keep: (*warmBox).keepNamespace,
 	room: func(r *firstprocess.Room) {

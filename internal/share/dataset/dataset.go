@@ -10,6 +10,7 @@ package dataset
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -17,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
@@ -50,9 +52,25 @@ type Mapping struct {
 	ID       string   `json:"id,omitempty"`
 	Input    string   `json:"input"`
 	Expected string   `json:"expected,omitempty"`
-	Choices  string   `json:"choices,omitempty"`
-	Grade    string   `json:"grade,omitempty"` // kind of grader
+	Choices  string   `json:"choices,omitempty"` // a column that holds all of them
+	Grade    string   `json:"grade,omitempty"`   // kind of grader, or [Words]
 	Metadata []string `json:"metadata,omitempty"`
+
+	// ChoiceColumns hold one choice each. WrongColumns hold one wrong answer each, and
+	// the expected one is a choice beside them. Labels are the answers that there are,
+	// if the table has only a few that repeat.
+	ChoiceColumns []string `json:"choice_columns,omitempty"`
+	WrongColumns  []string `json:"wrong_columns,omitempty"`
+	Labels        []string `json:"labels,omitempty"`
+	AnswerIs      string   `json:"answer_is,omitempty"` // how the expected answer names a choice: [AnswerKinds]
+}
+
+// Words is the grade of a short answer: it stands in the agent's as whole words.
+const Words = "words"
+
+// hasChoices reports whether the cases of the table are multiple choices.
+func (m *Mapping) hasChoices() bool {
+	return m.Choices != "" || len(m.ChoiceColumns) > 0 || len(m.WrongColumns) > 0 || len(m.Labels) > 0
 }
 
 // A Line is one line of dataset.jsonl.
@@ -97,14 +115,21 @@ func (i *Imported) JSONL() ([]byte, error) {
 
 // names that columns have in other tools' data sets, the likeliest first.
 var (
-	inputNames    = []string{"input", "question", "prompt", "query", "problem", "instruction", "text", "user", "user_input"}
-	expectedNames = []string{"target", "expected", "expected_output", "answer", "final_answer", "final answer", "ideal", "gold", "reference", "label", "output", "completion", "__expected"}
-	idNames       = []string{"id", "sample_id", "task_id", "case_id", "name", "key", "question_id"}
-	choiceNames   = []string{"choices", "options"}
+	inputNames = []string{"input", "question", "prompt", "query", "problem", "instruction", "text", "user", "user_input",
+		"question_stem", "stem", "ctx", "sentence", "goal", "premise"}
+	expectedNames = []string{"target", "expected", "expected_output", "answer", "answers", "final_answer", "final answer", "correct_answer", "correct answer", "answerkey", "answer_key",
+		"correct_option", "correct option", "correct_choice", "right_answer", "correct", "ideal", "gold", "reference", "answer_idx", "answer_index", "answer_id", "answer_letter",
+		"correct_idx", "correct_index", "label", "gold_label", "cop", "output", "completion", "__expected"}
+	idNames     = []string{"id", "sample_id", "task_id", "case_id", "name", "key", "question_id"}
+	choiceNames = []string{"choices", "options", "answer_choices", "endings", "candidates", "alternatives", "possible_answers"}
 )
 
 // Guess fills in what a person left open, from the names of the columns.
 func (t *Table) Guess(m Mapping) (Mapping, error) {
+	if err := t.given(&m); err != nil {
+		return m, err
+	}
+	named := m.Choices != ""
 	for _, g := range []struct {
 		column *string
 		what   string
@@ -119,10 +144,29 @@ func (t *Table) Guess(m Mapping) (Mapping, error) {
 	}
 	if m.Input == "" {
 		return m, refusal.Newf(refusal.Usage, "%s: no column looks like the input of a case", t.Source).
-			WithHint("name it with --input: one of %s", strings.Join(t.Columns, ", "))
+			WithHint("name it with --input-column: one of %s", strings.Join(t.Columns, ", "))
 	}
+	if !named && !t.listsChoices(&m) {
+		m.Choices = "" // a column of that name, and something else in it
+	}
+	if len(m.ChoiceColumns) == 0 {
+		t.guessChoices(&m)
+	}
+	if err := t.answerKind(&m); err != nil {
+		return m, err
+	}
+	// Columns called A and B may be anything; choices, if the answers are among them.
+	if len(m.ChoiceColumns) > 0 && m.AnswerIs == "" && len(m.ChoiceColumns[0]) == 1 {
+		m.ChoiceColumns = nil
+	}
+	if m.Grade == "" && m.Expected != "" && !m.hasChoices() {
+		if t.guessLabels(&m); len(m.Labels) > 0 {
+			m.AnswerIs = byText
+		}
+	}
+	used := slices.Concat([]string{m.Input, m.Expected, m.ID, m.Choices}, m.ChoiceColumns, m.WrongColumns)
 	for _, c := range t.Columns {
-		if c != m.Input && c != m.Expected && c != m.ID && c != m.Choices {
+		if !slices.Contains(used, c) {
 			m.Metadata = append(m.Metadata, c)
 		}
 	}
@@ -130,6 +174,26 @@ func (t *Table) Guess(m Mapping) (Mapping, error) {
 		m.Grade = t.guessGrade(m)
 	}
 	return m, nil
+}
+
+// given reads what a person says of the choices: one column with all of them, or one for
+// each, with commas between; and how the answers name them.
+func (t *Table) given(m *Mapping) error {
+	if m.AnswerIs != "" && !slices.Contains(AnswerKinds(), m.AnswerIs) {
+		return refusal.Newf(refusal.Usage, "--answer-is %s: expected %s", m.AnswerIs, strings.Join(AnswerKinds(), ", "))
+	}
+	if slices.Contains(t.Columns, m.Choices) || !strings.Contains(m.Choices, ",") {
+		return nil
+	}
+	for name := range strings.SplitSeq(m.Choices, ",") {
+		name = strings.TrimSpace(name)
+		if !slices.Contains(t.Columns, name) {
+			return refusal.Newf(refusal.UnknownName, "%s has no column %q for a choice", t.Source, name).WithHint("it has %s", strings.Join(t.Columns, ", "))
+		}
+		m.ChoiceColumns = append(m.ChoiceColumns, name)
+	}
+	m.Choices = ""
+	return nil
 }
 
 func (t *Table) column(names []string) string {
@@ -145,13 +209,19 @@ func (t *Table) column(names []string) string {
 
 // guessGrade chooses the grader that fits every expected value.
 func (t *Table) guessGrade(m Mapping) string {
-	for _, r := range t.Rows {
-		if list, ok := r.Values[m.Choices].([]any); ok && len(list) > 0 {
-			continue // a letter is compared
+	free := false // a row without choices
+	for i := range t.Rows {
+		r := &t.Rows[i]
+		if list, err := r.options(&m); err != nil || len(list) > 0 {
+			continue
 		}
-		if v := r.Values[m.Expected]; v != nil && v != "" && !isNumber(v) {
-			return "contains"
+		free = true
+		if v := r.expected(&m); v != nil && v != "" && !isNumber(v) {
+			return Words
 		}
+	}
+	if !free {
+		return choiceGrade
 	}
 	return "number"
 }
@@ -217,11 +287,40 @@ func (r *Row) makeCase(m Mapping, id string) (Line, error) {
 		meta = append(slices.Clone(meta), m.ID)
 	}
 	c.Metadata = r.metadata(meta)
-	expected := r.Values[m.Expected]
+	expected := r.expected(&m)
 	if m.Expected == "" || expected == nil || textOf(expected) == "" {
 		return c, fmt.Errorf("nothing says what a right answer is")
 	}
-	return c, c.grade(m, r.Values[m.Choices], expected)
+	// Choices are choices, whatever else grades the rows that have none.
+	switch list, err := r.options(&m); {
+	case err != nil:
+		return c, err
+	case len(list) > 0:
+		return c, c.choose(list, m.AnswerIs, expected)
+	}
+	c.grade(m, expected)
+	return c, nil
+}
+
+// expected is the expected answer, or the list of those that are right: a list of one is
+// that one, and of an object, as SQuAD and TriviaQA have it, the texts are meant.
+func (r *Row) expected(m *Mapping) any {
+	v := r.Values[m.Expected]
+	if object, ok := v.(map[string]any); ok {
+		switch {
+		case object["text"] != nil:
+			v = object["text"]
+		case object["value"] != nil:
+			aliases, _ := object["aliases"].([]any)
+			v = append([]any{object["value"]}, aliases...)
+		}
+	}
+	if list, ok := v.([]any); ok && len(list) == 1 {
+		v = list[0]
+	} else if ok && len(list) == 0 {
+		v = nil
+	}
+	return v
 }
 
 // metadata is what the other columns say, or nil. A column of that name is the
@@ -243,26 +342,13 @@ func (r *Row) metadata(columns []string) map[string]any {
 }
 
 // grade says how an answer is compared with the expected one.
-func (c *Line) grade(m Mapping, choices, expected any) error {
-	if list, ok := choices.([]any); ok && len(list) > 0 {
-		return c.choose(list, expected)
-	}
+func (c *Line) grade(m Mapping, expected any) {
 	c.Expected = expected
 	switch m.Grade {
 	case "number":
 		c.Expected, c.Grade = json.Number(strings.TrimSpace(textOf(expected))), map[string]any{"kind": "number", "find": "last"}
-	case "contains":
-		c.Grade = map[string]any{"kind": "contains", "normalised": true}
-		// A list of targets is a list of right answers.
-		if list, ok := expected.([]any); ok {
-			var targets []Check
-			for i, v := range list {
-				targets = append(targets, Check{fmt.Sprintf("target-%d", i+1), map[string]any{"kind": "contains", "normalised": true, "expected": textOf(v)}})
-			}
-			c.Grade = map[string]any{"kind": "any", "checks": targets}
-		} else {
-			c.Expected = textOf(expected)
-		}
+	case Words, "contains":
+		c.find(m.Grade == Words, expected)
 	case "judge":
 		c.Grade = map[string]any{"kind": "judge", "criteria": "The answer says the same as the expected one."}
 	default:
@@ -271,36 +357,86 @@ func (c *Line) grade(m Mapping, choices, expected any) error {
 			c.Expected = textOf(expected)
 		}
 	}
+}
+
+// find looks for the expected answer, or for one of several, in that of the agent. One
+// letter is in nearly every sentence, be it as a word, so it is asked for and compared.
+func (c *Line) find(words bool, expected any) {
+	rule := func(more map[string]any) map[string]any {
+		out := map[string]any{"kind": "contains", "normalised": true}
+		if words {
+			out["words"] = true
+		}
+		maps.Copy(out, more)
+		return out
+	}
+	// A list of targets is a list of right answers.
+	if list, ok := expected.([]any); ok {
+		var targets []Check
+		for i, v := range list {
+			grade := rule(map[string]any{"expected": textOf(v)})
+			if letter := one(textOf(v)); words && letter != "" {
+				grade = map[string]any{"kind": "normalised", "expected": letter}
+			}
+			targets = append(targets, Check{fmt.Sprintf("target-%d", i+1), grade})
+		}
+		c.Grade = map[string]any{"kind": "any", "checks": targets}
+		return
+	}
+	text := textOf(expected)
+	c.Expected, c.Grade = text, rule(nil)
+	if letter := one(text); words && letter != "" {
+		c.Expected, c.Grade = letter, map[string]any{"kind": "normalised"}
+		c.ask("your answer, which is one character", `\S`)
+	}
+}
+
+// one is a text that is one character but for blanks, brackets and stops around it, which
+// are left out when texts are compared; "" if it has more.
+func one(text string) string {
+	if core := strings.Trim(text, " \t\r\n()[]{}<>.,;:!?*_\"'`"); utf8.RuneCountInString(core) == 1 {
+		return core
+	}
+	if text = strings.TrimSpace(text); utf8.RuneCountInString(text) == 1 {
+		return text
+	}
+	return ""
+}
+
+// choiceGrade is what a mapping says of a table whose rows are all multiple choices.
+const choiceGrade = "choice"
+
+// choose makes a multiple choice of a question: the choices get letters, the agent is
+// asked for one, and that letter is compared.
+func (c *Line) choose(list []option, kind string, expected any) error {
+	if len(list) < 2 || len(list) > len(letters) {
+		return fmt.Errorf("it has %d choices, expected 2 to %d", len(list), len(letters))
+	}
+	right := place(cmp.Or(kind, byText), list, expected)
+	if right < 0 {
+		return fmt.Errorf("the expected answer %.60q is not one of the choices, or is more than one of them", textOf(expected))
+	}
+	var b strings.Builder
+	var texts []any
+	fmt.Fprintf(&b, "%s\n\n", c.Input)
+	for i, o := range list {
+		fmt.Fprintf(&b, "%c) %s\n", letters[i], o.text)
+		texts = append(texts, o.text)
+	}
+	c.Input, c.Expected = strings.TrimSuffix(b.String(), "\n"), letters[right:right+1]
+	c.Grade = map[string]any{"kind": "normalised"}
+	c.ask("the letter of your choice", "[A-"+letters[len(list)-1:len(list)]+"]")
+	if c.Metadata == nil {
+		c.Metadata = map[string]any{}
+	}
+	c.Metadata["choices"] = texts
 	return nil
 }
 
-// choose makes a multiple choice of a question: the options get letters, the
-// agent is asked for one, and that letter is compared.
-func (c *Line) choose(options []any, expected any) error {
-	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	if len(options) > len(letters) {
-		return fmt.Errorf("%d choices, expected at most %d", len(options), len(letters))
-	}
-	want := -1
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n", c.Input)
-	for i, o := range options {
-		fmt.Fprintf(&b, "%c) %s\n", letters[i], textOf(o))
-		if textOf(expected) == textOf(o) || textOf(expected) == string(letters[i]) {
-			want = i
-		}
-	}
-	if n, err := strconv.Atoi(textOf(expected)); want < 0 && err == nil && n >= 0 && n < len(options) {
-		want = n // the place in the list, from 0, as many data sets have it
-	}
-	if want < 0 {
-		return fmt.Errorf("the expected answer %.60q is not one of the choices", textOf(expected))
-	}
-	b.WriteString("\nEnd with a line \"ANSWER: \" and the letter of your choice.")
-	c.Input, c.Expected = b.String(), string(letters[want])
-	c.Extract = map[string]any{"kind": "answer", "pattern": `(?i)ANSWER:\s*\(?([A-Za-z])\)?\s*$`}
-	c.Grade = map[string]any{"kind": "normalised"}
-	return nil
+// ask has the agent end with what is compared. An answer that is nothing else is as good.
+func (c *Line) ask(what, pattern string) {
+	c.Input += "\n\nEnd with a line \"ANSWER: \" and " + what + "."
+	c.Extract = map[string]any{"kind": "answer", "pattern": `(?i)(?:\A|ANSWER:)[\s*_(]*(` + pattern + `)[\s*_).]*\z`}
 }
 
 // textOf is a value as people write it.

@@ -184,3 +184,149 @@ func TestNamesOfAPromptfooConfigurationAreToldByTheirCase(t *testing.T) {
 		}
 	}
 }
+
+// TestChoicesAreChoices: however a table has its choices and names the right one, the case
+// shows all of them and the letter of the right one is compared.
+func TestChoicesAreChoices(t *testing.T) {
+	for name, tt := range map[string]struct {
+		file, data string
+		want       string // letters of the cases
+		kind       string
+	}{
+		"MMLU as CSV":             {"f.csv", "question,A,B,C,D,answer\nRed?,grass,blood,sky,snow,B\nBlue?,grass,blood,sky,snow,C\n", "BC", "label"},
+		"small letters":           {"f.csv", "question,a,b,answer\nRed?,grass,blood,b\nGreen?,grass,blood,a\n", "BA", "label"},
+		"brackets":                {"f.csv", "question,A,B,answer\nRed?,grass,blood,(B)\nGreen?,grass,blood,A.\n", "BA", "label"},
+		"letter and text":         {"f.csv", "question,A,B,answer\nRed?,grass,blood,B) blood\nGreen?,grass,blood,A) grass\n", "BA", "label"},
+		"a fifth that is missing": {"f.csv", "question,A,B,C,answer\nRed?,grass,blood,sky,B\nGreen?,grass,blood,,A\n", "BA", "label"},
+		"numbered columns":        {"f.csv", "question,choice_1,choice_2,answer\nRed?,grass,blood,2\nGreen?,grass,blood,1\n", "BA", "label"},
+		"option1, from 1":         {"f.csv", "sentence,option1,option2,answer\nThe _ is red,grass,blood,2\nThe _ is green,grass,blood,1\n", "BA", "label"},
+		"sol1, from 0":            {"f.csv", "goal,sol1,sol2,label\nRed,grass,blood,1\nGreen,grass,blood,0\n", "BA", "index0"},
+		"options with words":      {"f.csv", "Question,Option A,Option B,Correct Option\nRed?,grass,blood,Option B\nGreen?,grass,blood,Option A\n", "BA", "label"},
+		"MedMCQA":                 {"f.jsonl", `{"question":"Red?","opa":"grass","opb":"blood","opc":"sky","cop":1}` + "\n" + `{"question":"Green?","opa":"grass","opb":"blood","opc":"sky","cop":0}`, "BA", "index0"},
+		"text of the choice":      {"f.csv", "question,A,B,answer\nRed?,grass,blood,Blood\nGreen?,grass,blood,grass\n", "BA", "text"},
+		"a list and a place":      {"f.jsonl", `{"question":"Red?","choices":["grass","blood","sky"],"answer":1}` + "\n" + `{"question":"Green?","choices":["grass","blood","sky"],"answer":0}`, "BA", "index0"},
+		"a list, from 1":          {"f.jsonl", `{"question":"Red?","choices":["grass","blood"],"answer":2}` + "\n" + `{"question":"Green?","choices":["grass","blood"],"answer":1}`, "BA", "index1"},
+		"numbers, and a place":    {"f.jsonl", `{"question":"1+1?","choices":["3","2","0"],"answer":1}` + "\n" + `{"question":"1+2?","choices":["3","2","0"],"answer":0}`, "BA", "index0"},
+		"numbers, by text":        {"f.jsonl", `{"question":"1+1?","options":["3","2","0"],"answer":"2"}` + "\n" + `{"question":"1+2?","options":["3","2","0"],"answer":"3"}`, "BA", "text"},
+		"ARC":                     {"f.jsonl", `{"question":"Red?","choices":{"text":["grass","blood"],"label":["A","B"]},"answerKey":"B"}` + "\n" + `{"question":"Green?","choices":{"text":["grass","blood"],"label":["1","2"]},"answerKey":"1"}`, "BA", "label"},
+		"ARC as published":        {"f.jsonl", `{"id":"q","question":{"stem":"Red?","choices":[{"text":"grass","label":"A"},{"text":"blood","label":"B"}]},"answerKey":"B"}`, "B", "label"},
+		"names of columns":        {"f.csv", "question,option_a,option_b,answer\nRed?,grass,blood,option_b\nGreen?,grass,blood,option_a\n", "BA", "label"},
+		"MedQA":                   {"f.jsonl", `{"question":"Red?","options":{"A":"grass","B":"blood"},"answer":"blood","answer_idx":"B"}`, "B", "text"},
+		"only answer_idx":         {"f.jsonl", `{"question":"Red?","options":{"A":"grass","B":"blood"},"answer_idx":"B"}`, "B", "label"},
+		"MMLU-Pro":                {"f.jsonl", `{"question":"Red?","options":["grass","blood"],"answer":"B","answer_index":1}`, "B", "letter"},
+		"HellaSwag":               {"f.jsonl", `{"ctx":"Blood is","endings":["green","red","blue"],"label":"1"}` + "\n" + `{"ctx":"Grass is","endings":["green","red","blue"],"label":"0"}`, "BA", "index0"},
+		"AQuA":                    {"f.jsonl", `{"question":"1+1?","options":["A)3","B)2"],"correct":"B"}`, "B", "label"},
+		"objects":                 {"f.jsonl", `{"question":"Red?","choices":[{"label":"x1","text":"grass"},{"label":"x2","text":"blood"}],"answer":"x2"}`, "B", "label"},
+		"a list in a cell":        {"f.csv", "question,choices,answer\nRed?,\"[\"\"grass\"\", \"\"blood\"\"]\",B\n", "B", "letter"},
+		"a list of Python":        {"f.csv", "question,choices,answer\nRed?,\"['grass', \"\"it's blood\"\"]\",it's blood\n", "B", "text"},
+		"bars":                    {"f.csv", "question,options,answer\nRed?,grass|blood,blood\n", "B", "text"},
+		"lines":                   {"f.csv", "question,options,answer\nRed?,\"A. grass\nB. blood\",B\n", "B", "label"},
+		"Inspect":                 {"f.jsonl", `{"input":"Red?","choices":["grass","blood"],"target":["B"]}`, "B", "letter"},
+		"yes and no":              {"f.csv", "question,answer\nIs blood red?,Yes\nIs grass red?,no\n", "BA", "text"},
+		"true and false":          {"f.jsonl", `{"question":"Is blood red?","answer":true}` + "\n" + `{"question":"Is grass red?","answer":false}`, "BA", "text"},
+		"labels":                  {"f.csv", "text,label\nGood!,positive\nBad!,negative\nFine,positive\nAwful,negative\n", "BABA", "text"},
+		"labels as numbers":       {"f.csv", "text,label\nGood!,1\nBad!,0\nFine,1\nAwful,0\n", "BABA", "text"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := imported(t, tt.file, tt.data, Mapping{})
+			if got.Mapping.AnswerIs != tt.kind || got.Mapping.Grade != "choice" || len(got.LeftOut) > 0 {
+				t.Errorf("%+v, left out %v", got.Mapping, got.LeftOut)
+			}
+			letters := ""
+			for _, c := range got.Cases {
+				letters += c.Expected.(string)
+				text, _ := json.Marshal(c.Grade)
+				if !strings.Contains(c.Input, "\nA) ") || !strings.Contains(c.Input, "\nB) ") || string(text) != `{"kind":"normalised"}` || c.Extract == nil {
+					t.Errorf("%+v", c)
+				}
+			}
+			if letters != tt.want {
+				t.Errorf("the right ones are %s, want %s", letters, tt.want)
+			}
+		})
+	}
+	// The right answer is one of its wrong ones, in a place of its own.
+	got := imported(t, "f.csv", "question,correct_answer,distractor1,distractor2\nRed?,blood,grass,sky\nGreen?,grass,blood,sky\n", Mapping{})
+	for i, want := range []string{"blood", "grass"} {
+		c := got.Cases[i]
+		if !strings.Contains(c.Input, c.Expected.(string)+") "+want+"\n") || strings.Count(c.Input, ") ") != 3 {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// TestWhatIsNotClearIsAsked: nothing is guessed where two readings differ, and columns
+// that only look like choices are none.
+func TestWhatIsNotClearIsAsked(t *testing.T) {
+	const letters = `{"question":"After A?","choices":["B","A","C"],"answer":"B"}`
+	if _, err := tryImport(t, "f.jsonl", letters, Mapping{}); !refusal.Is(err, refusal.Usage) || !strings.Contains(err.Error(), "not clear") {
+		t.Errorf("letters as choices: %v", err)
+	}
+	for kind, want := range map[string]string{"letter": "B", "text": "A"} {
+		if got := imported(t, "f.jsonl", letters, Mapping{AnswerIs: kind}); got.Cases[0].Expected != want {
+			t.Errorf("%s: %+v", kind, got.Cases[0])
+		}
+	}
+	got := imported(t, "f.csv", "question,a,b,answer\nWhat is a + b?,3,4,7\nWhat is a + b?,2,2,4\n", Mapping{})
+	if got.Mapping.Grade != "number" || len(got.Mapping.ChoiceColumns) > 0 {
+		t.Errorf("operands: %+v", got.Mapping)
+	}
+	got = imported(t, "f.csv", "question,first,second,answer\nRed?,grass,blood,blood\n", Mapping{Choices: "first, second"})
+	if got.Cases[0].Expected != "B" {
+		t.Errorf("columns that a person names: %+v", got.Cases[0])
+	}
+	if _, err := tryImport(t, "f.csv", "question,first,answer\nRed?,grass,blood\n", Mapping{Choices: "first,last"}); !refusal.Is(err, refusal.UnknownName) {
+		t.Errorf("a column that is not there: %v", err)
+	}
+	// A row whose answer is none of its choices, or two of them, is left out and listed.
+	got = imported(t, "f.csv", "question,A,B,answer\nRed?,grass,blood,B\nBlue?,grass,blood,sky\n", Mapping{})
+	if len(got.Cases) != 1 || len(got.LeftOut) != 1 || !strings.Contains(got.LeftOut[0], "not one of the choices") {
+		t.Errorf("%v", got.LeftOut)
+	}
+}
+
+// TestShortAnswersAreWholeWords: what is not a choice or a number stands in the answer as
+// whole words, and one character is the whole answer.
+func TestShortAnswersAreWholeWords(t *testing.T) {
+	got := imported(t, "f.csv", "question,answer\nCapital of Norway?,Oslo\nFirst letter?,A\nOf France?,Paris\n", Mapping{})
+	for i, want := range []string{`{"kind":"contains","normalised":true,"words":true}`, `{"kind":"normalised"}`, `{"kind":"contains","normalised":true,"words":true}`} {
+		if text, _ := json.Marshal(got.Cases[i].Grade); string(text) != want {
+			t.Errorf("case %d: %s", i, text)
+		}
+	}
+	// Choices that only the question has: the letter is asked for, however it is spelled.
+	inline := "question,answer\n"
+	for range 6 {
+		inline += "\"Which? A) grass B) blood\",(B)\n\"Which? A) sky B) snow\",C.\n"
+	}
+	for _, c := range imported(t, "f.csv", inline, Mapping{}).Cases {
+		if text, _ := json.Marshal(c.Grade); string(text) != `{"kind":"normalised"}` || c.Expected != "B" && c.Expected != "C" || !strings.Contains(c.Input, "ANSWER: ") {
+			t.Errorf("%+v", c)
+		}
+	}
+	list := imported(t, "f.jsonl", `{"input":"A vowel?","target":["A","E"]}`+"\n"+`{"input":"A planet?","target":["Mars","Venus"]}`, Mapping{})
+	if text, _ := json.Marshal(list.Cases[0].Grade); strings.Contains(string(text), "contains") {
+		t.Errorf("letters: %s", text)
+	}
+	if text, _ := json.Marshal(list.Cases[1].Grade); strings.Count(string(text), `"words":true`) != 2 {
+		t.Errorf("words: %s", text)
+	}
+}
+
+func tryImport(t *testing.T, name, data string, m Mapping) (*Imported, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Import(path, "", m)
+}
+
+func imported(t *testing.T, name, data string, m Mapping) *Imported {
+	t.Helper()
+	got, err := tryImport(t, name, data, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}

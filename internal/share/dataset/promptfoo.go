@@ -105,12 +105,11 @@ func (c *promptfooConfig) tests(path string) ([]promptfooTest, error) {
 	if !ok {
 		return nil, nil
 	}
-	file := beside(path, name)
-	data, err := store.ReadFile(store.OS{}, file, maxFile)
+	data, err := store.ReadBeside(path, name, maxFile)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("tests: %w", err)
 	}
-	t, err := readTable(file, data)
+	t, err := readTable(name, data)
 	if err != nil {
 		return nil, err
 	}
@@ -141,10 +140,6 @@ func shortAssertion(v string) assertion {
 		return assertion{Type: kind, Value: strings.TrimSpace(value)}
 	}
 	return assertion{Type: "equals", Value: v}
-}
-
-func beside(path, name string) string {
-	return filepath.Join(filepath.Dir(path), filepath.FromSlash(strings.TrimPrefix(name, "file://")))
 }
 
 func (c *promptfooConfig) makeCase(path, id string, prompt any, test promptfooTest) (Line, error) {
@@ -201,7 +196,7 @@ func promptText(path string, prompt any) (string, error) {
 	if ext := filepath.Ext(name); ext != ".txt" && ext != ".md" {
 		return "", fmt.Errorf("the prompt %s is a program or a conversation, and only texts are read", text)
 	}
-	data, err := store.ReadFile(store.OS{}, beside(path, name), 1<<20)
+	data, err := store.ReadBeside(path, name, 1<<20)
 	return string(data), err
 }
 

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -29,15 +31,19 @@ func Import(path, split string, m Mapping) (*Imported, error) {
 	if err != nil {
 		return nil, refusal.Newf(refusal.Unreadable, "reading %s: %w", path, refusal.WithoutPath(err)).WithHint("check the path")
 	}
+	var data []byte
 	if info.IsDir() {
-		if path, err = pickFile(path, split); err != nil {
+		name, err := pickFile(path, split)
+		if err != nil {
 			return nil, err
 		}
+		if data, err = store.ReadBelow(path, name, maxFile); err != nil {
+			return nil, err
+		}
+		path = filepath.Join(path, filepath.FromSlash(name))
 	} else if split != "" {
 		return nil, refusal.Newf(refusal.Usage, "--split chooses among the files of a folder; %s is a file", path)
-	}
-	data, err := store.ReadFile(store.OS{}, path, maxFile)
-	if err != nil {
+	} else if data, err = store.ReadFile(store.OS{}, path, maxFile); err != nil {
 		return nil, err
 	}
 	if ext := strings.ToLower(filepath.Ext(path)); ext == ".yaml" || ext == ".yml" {
@@ -47,6 +53,7 @@ func Import(path, split string, m Mapping) (*Imported, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.flatten()
 	if m, err = t.Guess(m); err != nil {
 		return nil, err
 	}
@@ -63,17 +70,32 @@ func ReadTable(path string) (*Table, []byte, error) {
 	return t, data, err
 }
 
+// ReadTableBelow is [ReadTable] for a file of a folder: no link leads out of it.
+func ReadTableBelow(dir, name string) (*Table, []byte, error) {
+	data, err := store.ReadBelow(dir, name, maxFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := readTable(filepath.Join(dir, filepath.FromSlash(name)), data)
+	return t, data, err
+}
+
 // pickFile finds the file of a split in a folder, as Hugging Face lays them out:
-// data/test-00000-of-00001.jsonl, test.csv.
+// data/test-00000-of-00001.jsonl, test.csv. It gives the path below the folder.
 func pickFile(dir, split string) (string, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return "", refusal.Newf(refusal.Unreadable, "reading %s: %w", dir, refusal.WithoutPath(err))
+	}
+	defer root.Close()
 	var files []string
 	for _, pattern := range []string{"*", "data/*", "*/*"} {
-		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		found, err := fs.Glob(root.FS(), pattern)
 		if err != nil {
 			return "", refusal.Newf(refusal.Usage, "%s: %w", dir, err)
 		}
 		for _, f := range found {
-			if slices.Contains([]string{".csv", ".tsv", ".json", ".jsonl", ".parquet"}, strings.ToLower(filepath.Ext(f))) && !strings.HasPrefix(filepath.Base(f), "dataset_info") && !slices.Contains(files, f) {
+			if slices.Contains([]string{".csv", ".tsv", ".json", ".jsonl", ".parquet"}, strings.ToLower(path.Ext(f))) && !strings.HasPrefix(path.Base(f), "dataset_info") && !slices.Contains(files, f) {
 				files = append(files, f)
 			}
 		}
@@ -83,7 +105,7 @@ func pickFile(dir, split string) (string, error) {
 		wanted = []string{split}
 	}
 	for _, w := range wanted {
-		matching := slices.DeleteFunc(slices.Clone(files), func(f string) bool { return !strings.HasPrefix(strings.ToLower(filepath.Base(f)), strings.ToLower(w)) })
+		matching := slices.DeleteFunc(slices.Clone(files), func(f string) bool { return !strings.HasPrefix(strings.ToLower(path.Base(f)), strings.ToLower(w)) })
 		switch {
 		case len(matching) == 1:
 			return matching[0], nil

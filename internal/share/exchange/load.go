@@ -96,13 +96,14 @@ func ImportFolder(dir string) ([]foreign.Trajectory, error) {
 		if len(files) == maxFiles {
 			return refusal.Newf(refusal.TooLarge, "%s: more than %d files", dir, maxFiles)
 		}
-		data, err := store.ReadFile(store.OS{}, path, int64(foreign.MaxBytes-total))
+		name, err := filepath.Rel(dir, path)
 		if err != nil {
 			return err
 		}
+		name = filepath.ToSlash(name)
+		data, err := store.ReadBelow(dir, name, int64(foreign.MaxBytes-total))
 		total += len(data)
-		name, err := filepath.Rel(dir, path)
-		files = append(files, File{filepath.ToSlash(name), data})
+		files = append(files, File{name, data})
 		return err
 	})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -100,14 +101,14 @@ func Read(o Options) (*Data, error) {
 	if o.Split == Smoke {
 		return smoke(o.Level)
 	}
-	tables, err := find(o.Path, o.Split)
+	d := &Data{Split: o.Split, Revision: o.Revision}
+	r := &reader{Data: d, level: o.Level, seen: map[string]string{}}
+	tables, err := r.find(o.Path, o.Split)
 	if err != nil {
 		return nil, err
 	}
-	d := &Data{Split: o.Split, Revision: o.Revision}
-	r := &reader{Data: d, level: o.Level, seen: map[string]string{}}
-	for _, path := range tables {
-		if err := r.table(path, filepath.Dir(tables[0])); err != nil {
+	for _, name := range tables {
+		if err := r.table(name); err != nil {
 			return nil, err
 		}
 	}
@@ -130,48 +131,61 @@ func (d *Data) fingerprint() string {
 	return fmt.Sprintf("files-sha256-%x", h.Sum(nil)[:16])
 }
 
-// find lists the metadata files of a split: one file, or one for each level.
-func find(path, split string) ([]string, error) {
-	info, err := os.Stat(path)
+// find lists the metadata files of a split, one or one for each level, and remembers the
+// folder that they are in.
+func (r *reader) find(given, split string) ([]string, error) {
+	info, err := os.Stat(given)
 	if err != nil {
-		return nil, refusal.Newf(refusal.Unreadable, "reading %s: %w", path, refusal.WithoutPath(err)).WithHint("give the folder of the data set, or its metadata.jsonl")
+		return nil, refusal.Newf(refusal.Unreadable, "reading %s: %w", given, refusal.WithoutPath(err)).WithHint("give the folder of the data set, or its metadata.jsonl")
 	}
 	if !info.IsDir() {
-		return []string{path}, nil
+		r.top, r.given = filepath.Dir(given), given
+		return []string{filepath.Base(given)}, nil
 	}
-	for _, dir := range []string{filepath.Join(path, "2023", split), filepath.Join(path, split), path} {
+	r.top = given
+	root, err := os.OpenRoot(given)
+	if err != nil {
+		return nil, refusal.Newf(refusal.Unreadable, "reading %s: %w", given, refusal.WithoutPath(err))
+	}
+	defer root.Close()
+	for _, r.dir = range []string{path.Join("2023", split), split, "."} {
 		for _, names := range [][]string{{"metadata.jsonl"}, {"metadata.parquet"}, {"metadata.level1.parquet", "metadata.level2.parquet", "metadata.level3.parquet"}} {
-			var found []string
-			for _, name := range names {
-				if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-					found = append(found, filepath.Join(dir, name))
-				}
-			}
+			found := slices.DeleteFunc(names, func(name string) bool {
+				_, err := root.Lstat(path.Join(r.dir, name))
+				return errors.Is(err, fs.ErrNotExist)
+			})
 			if len(found) > 0 {
 				return found, nil
 			}
 		}
 	}
-	return nil, refusal.Newf(refusal.NotFound, "%s has no metadata of the split %s", path, split).
+	return nil, refusal.Newf(refusal.NotFound, "%s has no metadata of the split %s", given, split).
 		WithHint("expected 2023/%s/metadata.jsonl, metadata.parquet or metadata.level1.parquet below it, or directly in it", split)
 }
 
 type reader struct {
 	*Data
+	top   string // the folder that nothing leads out of
+	dir   string // below it, of the metadata and of the files that it names
+	given string // the file that a person named, who may name a link
 	level int
 	seen  map[string]string // ids as they look, and where they stand
 }
 
 // table reads one metadata file and the files that its rows name, which lie beside
 // it.
-func (r *reader) table(path, root string) error {
-	t, data, err := dataset.ReadTable(path)
+func (r *reader) table(name string) error {
+	read := func() (*dataset.Table, []byte, error) { return dataset.ReadTableBelow(r.top, path.Join(r.dir, name)) }
+	if r.given != "" {
+		read = func() (*dataset.Table, []byte, error) { return dataset.ReadTable(r.given) }
+	}
+	t, data, err := read()
 	if err != nil {
 		return err
 	}
-	r.note(root, path, data)
+	r.note(name, data)
 	for _, row := range t.Rows {
-		task, err := r.task(row, filepath.Dir(path), root)
+		task, err := r.task(row)
 		if err != nil {
 			return refusal.Newf(refusal.Of(err).Name, "%s: %w", row.Place, err).WithHint("%s", orHint(refusal.Of(err).Hint))
 		}
@@ -189,17 +203,13 @@ func orHint(hint string) string {
 	return hint
 }
 
-// note remembers a file that was read, by its path below the folder of the split.
-func (r *reader) note(root, path string, data []byte) {
-	name, err := filepath.Rel(root, path)
-	if err != nil {
-		name = filepath.Base(path)
-	}
-	r.Files = append(r.Files, bench.DataFile{Path: filepath.ToSlash(name), SHA256: digest.IDOf(data)})
+// note remembers a file that was read, by its name in the folder of the split.
+func (r *reader) note(name string, data []byte) {
+	r.Files = append(r.Files, bench.DataFile{Path: name, SHA256: digest.IDOf(data)})
 }
 
 // task reads one row, nil if it is of another level.
-func (r *reader) task(row dataset.Row, dir, root string) (*Task, error) {
+func (r *reader) task(row dataset.Row) (*Task, error) {
 	t := &Task{place: row.Place}
 	var err error
 	if t.ID, err = text(row, "task_id"); err != nil {
@@ -228,7 +238,7 @@ func (r *reader) task(row dataset.Row, dir, root string) (*Task, error) {
 	if name == "" {
 		return t, nil
 	}
-	if t.File, err = r.attachment(dir, root, name); err != nil {
+	if t.File, err = r.attachment(name); err != nil {
 		return nil, fmt.Errorf("task %s: %w", t.ID, err)
 	}
 	return t, nil
@@ -261,27 +271,18 @@ func (t *Task) answer(row dataset.Row, split string) error {
 
 // attachment reads a file that lies beside the metadata. Its name is a name and
 // nothing else: one with a separator could be any file of the machine.
-func (r *reader) attachment(dir, root, name string) (*File, error) {
+func (r *reader) attachment(name string) (*File, error) {
 	if !isPlainName(name) {
 		return nil, bad("file_name is %.80q, expected the name of a file in the same folder", name)
 	}
-	path := filepath.Join(dir, name)
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	data, err := store.ReadBelow(r.top, path.Join(r.dir, name), maxAttachment)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, bad("the file %s is missing", name).WithHint("download the whole folder of the split")
-	case err != nil:
-		return nil, refusal.Newf(refusal.Unreadable, "%s: %w", name, refusal.WithoutPath(err))
-	case !info.Mode().IsRegular():
-		return nil, bad("%s is not a regular file", name).WithHint("download with real files, for example into a --local-dir: a link could lead anywhere")
-	case info.Size() > maxAttachment:
-		return nil, refusal.Newf(refusal.TooLarge, "%s has %d bytes, at most %d are read", name, info.Size(), int64(maxAttachment))
 	}
-	data, err := store.ReadFile(store.OS{}, path, maxAttachment)
 	if err != nil {
 		return nil, err
 	}
-	r.note(root, path, data)
+	r.note(name, data)
 	return &File{name, data}, nil
 }
 

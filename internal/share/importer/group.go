@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,12 +53,18 @@ func (s *session) companions() error {
 		if belongs == nil {
 			continue
 		}
-		entries, err := os.ReadDir(filepath.Dir(f.path))
+		dir := filepath.Dir(f.path)
+		root, err := os.OpenRoot(dir)
 		if err != nil {
-			return unreadable(filepath.Dir(f.path), err)
+			return unreadable(dir, err)
+		}
+		s.closers = append(s.closers, root)
+		entries, err := fs.ReadDir(root.FS(), ".")
+		if err != nil {
+			return unreadable(dir, err)
 		}
 		for _, e := range entries {
-			beside := &file{path: filepath.Join(filepath.Dir(f.path), e.Name())}
+			beside := &file{path: filepath.Join(dir, e.Name()), root: root, name: e.Name()}
 			if !e.Type().IsRegular() || have[beside.path] || !belongs(e.Name()) {
 				continue
 			}

@@ -67,6 +67,19 @@ func open(name string) (io.ReadCloser, error) {
 	return f, nil
 }
 
+// openBelow opens a file that a walk of dir, or dir itself, found.
+func openBelow(dir, name string) (io.ReadCloser, error) {
+	rel, err := filepath.Rel(dir, name)
+	if err != nil || rel == "." {
+		return open(name)
+	}
+	f, err := store.OpenBelow(dir, filepath.ToSlash(rel))
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
 // folder gives bodies by their digest: the file's name, with or without an
 // extension.
 func folder(dir string) (func(string) (io.ReadCloser, error), error) {
@@ -79,9 +92,12 @@ func folder(dir string) (func(string) (io.ReadCloser, error), error) {
 	}
 	return func(sum string) (io.ReadCloser, error) {
 		for _, name := range []string{sum, sum + ".txt", sum + ".bin"} {
-			f, err := store.Open(filepath.Join(dir, name))
+			f, err := store.OpenBelow(dir, name)
+			if err == nil {
+				return f, nil
+			}
 			if !errors.Is(err, fs.ErrNotExist) {
-				return f, err
+				return nil, err
 			}
 		}
 		return nil, fs.ErrNotExist
@@ -94,9 +110,22 @@ var skipped = []string{".git", ".hg", ".svn", "node_modules", "__pycache__", ".v
 // sources lists the files of a folder, whatever they are: package audit reads
 // programs for what they do, and every file for answers that it carries. Links are
 // not followed.
-func sources(dir string) ([]audit.SourceFile, error) {
+func sources(given string) ([]audit.SourceFile, error) {
+	// A pipe, or a link that is not followed, would be sources without a file: an audit
+	// that looked at nothing and found nothing.
+	info, err := os.Stat(given)
+	if err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+		err = errors.New("it is neither a file nor a folder")
+	}
+	if err != nil {
+		return nil, refusal.Newf(refusal.Unreadable, "%s: %w", given, refusal.WithoutPath(err))
+	}
+	dir, err := filepath.EvalSymlinks(given)
+	if err != nil {
+		return nil, refusal.Newf(refusal.Unreadable, "%s: %w", given, refusal.WithoutPath(err))
+	}
 	var list []audit.SourceFile
-	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -116,7 +145,7 @@ func sources(dir string) ([]audit.SourceFile, error) {
 		if err != nil || rel == "." {
 			rel = filepath.Base(name)
 		}
-		list = append(list, audit.SourceFile{Path: filepath.ToSlash(rel), Agent: true, Open: func() (io.ReadCloser, error) { return open(name) }})
+		list = append(list, audit.SourceFile{Path: filepath.ToSlash(rel), Agent: true, Open: func() (io.ReadCloser, error) { return openBelow(dir, name) }})
 		return nil
 	})
 	if err != nil {

@@ -43,7 +43,7 @@ func log(path string) (audit.Input, error) {
 	if info.IsDir() {
 		return harbor(path)
 	}
-	sum, head, err := identify(path)
+	sum, head, err := identify(path, path)
 	if err != nil {
 		return audit.Input{}, err
 	}
@@ -57,7 +57,7 @@ func logOf(path string, head []byte) (audit.Input, error) {
 	var in audit.Input
 	archive := bytes.HasPrefix(head, []byte("PK\x03\x04"))
 	if !archive && !isInspect(head) {
-		list, err := traces(path)
+		list, err := traces(path, path)
 		if err != nil {
 			return in, err
 		}
@@ -83,9 +83,10 @@ func isInspect(head []byte) bool {
 	return bytes.Contains(head, []byte(`"eval"`)) && bytes.Contains(head, []byte(`"status"`))
 }
 
-// identify takes the digest of a file, and its beginning.
-func identify(path string) (sum string, head []byte, err error) {
-	f, err := open(path)
+// identify takes the digest of a file in a folder that was given, or of one that was
+// given itself, and its beginning.
+func identify(given, path string) (sum string, head []byte, err error) {
+	f, err := openBelow(given, path)
 	if err != nil {
 		return "", nil, refusal.Newf(refusal.Unreadable, "%s: %w", path, refusal.WithoutPath(err))
 	}
@@ -103,8 +104,8 @@ func identify(path string) (sum string, head []byte, err error) {
 }
 
 // traces reads a file of ATIF or OpenTelemetry, which is bounded, whole.
-func traces(path string) ([]foreign.Trajectory, error) {
-	f, err := open(path)
+func traces(given, path string) ([]foreign.Trajectory, error) {
+	f, err := openBelow(given, path)
 	if err != nil {
 		return nil, refusal.Newf(refusal.Unreadable, "%s: %w", path, refusal.WithoutPath(err))
 	}
@@ -231,7 +232,7 @@ func (t *trial) visit(dir string, visit func(Row, *step.Line) error) error {
 	if t.trajectory == "" {
 		return visit(Row{TaskID: t.id(0), Model: t.model, Correct: t.correct}, nil)
 	}
-	list, err := traces(t.trajectory)
+	list, err := traces(dir, t.trajectory)
 	if err != nil {
 		return err
 	}
@@ -268,11 +269,11 @@ func findTrials(dir string) ([]*trial, error) {
 
 // readTrial reads a result.json; nil if it is that of a job.
 func readTrial(top, name string) (*trial, error) {
-	sum, _, err := identify(name)
+	sum, _, err := identify(top, name)
 	if err != nil {
 		return nil, err
 	}
-	f, err := open(name)
+	f, err := openBelow(top, name)
 	if err != nil {
 		return nil, refusal.Newf(refusal.Unreadable, "%s: %w", name, refusal.WithoutPath(err))
 	}
@@ -297,10 +298,16 @@ func readTrial(top, name string) (*trial, error) {
 	t.correct = rewarded(jsonstream.Member(v, "verifier_result"))
 	for _, at := range []string{"agent/trajectory.json", "trajectory.json"} {
 		file := filepath.Join(filepath.Dir(name), at)
-		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
-			t.trajectory = file
-			break
+		f, err := openBelow(top, file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
+		if err != nil {
+			return nil, err
+		}
+		f.Close()
+		t.trajectory = file
+		break
 	}
 	return t, nil
 }

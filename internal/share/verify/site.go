@@ -25,7 +25,7 @@ func writtenSite(dir string, t Trust) (string, string, error) {
 	}
 	left := int64(site.MaxBytes)
 	v, err := site.Verify(names, func(name string) ([]byte, error) {
-		data, err := store.ReadFile(store.OS{}, filepath.Join(dir, filepath.FromSlash(name)), left)
+		data, err := store.ReadBelow(dir, name, left)
 		left -= int64(len(data))
 		return data, err
 	}, t.Policy())

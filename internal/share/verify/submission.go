@@ -96,9 +96,10 @@ func readPackage(dir string) (map[string][]byte, error) {
 		if !d.Type().IsRegular() {
 			return refusal.Newf(refusal.SubmissionInvalid, "submission: %s is not a regular file", name).WithHint("a package has no links")
 		}
-		data, err := store.ReadFile(store.OS{}, path, left)
+		name = filepath.ToSlash(name)
+		data, err := store.ReadBelow(dir, name, left)
 		left -= int64(len(data))
-		files[filepath.ToSlash(name)] = data
+		files[name] = data
 		return err
 	})
 	return files, err

@@ -115,12 +115,19 @@ func Load(source string) (*Description, error) {
 		return nil, refusal.Newf(refusal.Unreadable, "reading %s: %w", source, refusal.WithoutPath(err)).
 			WithHint("give a folder with %s, or a JSON file", MetaFile)
 	}
-	if !info.IsDir() {
-		d := &Description{}
-		return d, readDescription(source, d)
-	}
 	d := &Description{}
-	if err := readDescription(filepath.Join(source, MetaFile), d); err != nil {
+	if !info.IsDir() {
+		data, err := store.ReadFile(store.OS{}, source, bundle.MaxBytes)
+		if err != nil {
+			return nil, err
+		}
+		return d, readDescription(source, data, d)
+	}
+	data, err := store.ReadBelow(source, MetaFile, bundle.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	if err := readDescription(filepath.Join(source, MetaFile), data, d); err != nil {
 		return nil, err
 	}
 	entries, err := os.ReadDir(source)
@@ -136,11 +143,7 @@ func Load(source string) (*Description, error) {
 }
 
 // readDescription decodes one JSON file.
-func readDescription(path string, d any) error {
-	data, err := store.ReadFile(store.OS{}, path, bundle.MaxBytes)
-	if err != nil {
-		return err
-	}
+func readDescription(path string, data []byte, d any) error {
 	if err := unmarshalStrict(data, d); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -163,7 +166,7 @@ func (d *Description) addFile(dir, name string) error {
 		return nil
 	}
 	if name == traceFile {
-		return d.addTrace(path)
+		return d.addTrace(dir, path)
 	}
 	member, ok := bundleFiles[name]
 	if !ok {
@@ -173,7 +176,7 @@ func (d *Description) addFile(dir, name string) error {
 	if *member(d) != nil {
 		return refusal.Newf(refusal.Malformed, "%s is there, and %s has its text too", path, MetaFile)
 	}
-	data, err := store.ReadFile(store.OS{}, path, bundle.MaxBytes)
+	data, err := store.ReadBelow(dir, name, bundle.MaxBytes)
 	if err != nil {
 		return err
 	}
@@ -182,11 +185,11 @@ func (d *Description) addFile(dir, name string) error {
 	return nil
 }
 
-func (d *Description) addTrace(path string) error {
+func (d *Description) addTrace(dir, path string) error {
 	if d.Trace != nil {
 		return refusal.Newf(refusal.Malformed, "%s is there, and %s has a trace too", path, MetaFile)
 	}
-	data, err := store.ReadFile(store.OS{}, path, bundle.MaxBytes)
+	data, err := store.ReadBelow(dir, traceFile, bundle.MaxBytes)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ type Class struct {
 	Promotes     bool   // what ran in it counts for promotion
 	Agents       bool   // it runs agents and tests, not only rubrics
 	Attempts     bool   // it has the scope attempt: one sandbox for many runs
+	Shows        string // what a program in it can learn of the host; "" if nothing is known
 }
 
 // Classes lists every class, strongest first.

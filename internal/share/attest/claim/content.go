@@ -109,10 +109,23 @@ func hashFile(path string) (string, error) {
 	if err != nil {
 		return "", refusal.Newf(refusal.Unreadable, "%w", err)
 	}
+	return sumOf(f)
+}
+
+func hashBelow(dir, name string) (string, error) {
+	f, err := store.OpenBelow(dir, name)
+	if err != nil {
+		return "", err
+	}
+	return sumOf(f)
+}
+
+// sumOf hashes a file and closes it.
+func sumOf(f *os.File) (string, error) {
 	defer f.Close()
 	sum := sha256.New()
 	if _, err := io.Copy(sum, f); err != nil {
-		return "", refusal.Newf(refusal.Unreadable, "%s: %w", path, refusal.WithoutPath(err))
+		return "", refusal.Newf(refusal.Unreadable, "%s: %w", f.Name(), refusal.WithoutPath(err))
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
@@ -153,7 +166,7 @@ func hashTree(dir string) (string, error) {
 	slices.Sort(paths)
 	sum := sha256.New()
 	for _, rel := range paths {
-		one, err := hashFile(filepath.Join(dir, filepath.FromSlash(rel)))
+		one, err := hashBelow(dir, rel)
 		if err != nil {
 			return "", err
 		}

@@ -166,6 +166,15 @@ func (w *writer) summary(p *parts, d *Data) {
 	default:
 		w.add("<p>The registration was signed by the ledger’s key. That people signed the bench is not in this file.</p>\n")
 	}
+	if r.body.(*evidence.AttemptRegistered).Plan.Floor != nil {
+		w.add(`<p class="note">Floor of the class: without any work, the null answer “`)
+		w.cell(r.index, r.raw, "/plan/floor/answer", browser.AsText)
+		w.add("” passes ")
+		w.cell(r.index, r.raw, "/plan/floor/passed", browser.AsText)
+		w.add(" of ")
+		w.cell(r.index, r.raw, "/plan/floor/cases", browser.AsText)
+		w.add(" cases.</p>\n")
+	}
 	if p.finished == nil {
 		w.add(`<p class="note">The attempt has not finished, so there are no totals.</p>`, "\n")
 		return

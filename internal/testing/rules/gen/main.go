@@ -59,7 +59,7 @@ var targets = []target{
 			"ledger.opened": "Opened", "promotion.recommendation.emitted": "Recommendation", "promotion.apply.blocked": "ApplyBlocked",
 			"registry.api_key": "RegistryAPIKey", "index": "CaseFiles", "issue": "RepositoryIssue", "entry": "-",
 		},
-		Exported: []string{"CaseFiles", "RepositoryIssue", "Score", "StopEarly"},
+		Exported: []string{"CaseFiles", "Floor", "RepositoryIssue", "Score", "StopEarly"},
 		Held:     map[string]string{"digest.ID": "sha256", "digest.Content": "blake3", "Time": "time"},
 		Forms:    map[string]string{"origin": "CheckOrigin", "objective": "checkObjective"},
 	},
