@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"html"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"tallystick/internal/read/dossier"
+	"tallystick/internal/record/seal"
 	"tallystick/internal/serve/viewer"
 	"tallystick/internal/share/export"
 )
@@ -154,6 +156,11 @@ func TestRecordedIsTheHeadlineOfEverySurface(t *testing.T) {
 				if c.id != "three" && (strings.Contains(s.name, "why") || strings.Contains(s.name, "of a case") || strings.Contains(s.name, "of the case")) {
 					continue
 				}
+				if s.name == "export html" { // of people it has keys, and its numbers are those of pages
+					c.by = fingerprintOf(t, l.key("example-"+c.by))
+					c.change = strings.ReplaceAll(c.change, ".00", ".000")
+					text = html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(text, ""))
+				}
 				if !states(text, c.by, at[c.id], c.change) {
 					t.Errorf("it does not tell that %s was corrected by %s at %s, %s:\n%.1500s", c.id, c.by, at[c.id], c.change, text)
 				}
@@ -187,6 +194,15 @@ func states(text, by, at, change string) bool {
 		}
 	}
 	return false
+}
+
+func fingerprintOf(t *testing.T, file string) string {
+	t.Helper()
+	key, err := seal.LoadKey(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key.Public().Fingerprint()
 }
 
 func envOf(l *trial) *Env {

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"slices"
 	"strings"
 
 	"tallystick/internal/record/evidence"
@@ -63,6 +64,21 @@ func (c *Case) Corrections(attempt string) []CorrectedRow {
 		out = append(out, CorrectedRow{Attempt: attempt, CaseID: c.ID, Repeat: c.Repeat, Beside: b, Entry: c.Index})
 	}
 	return out
+}
+
+// BesideEntries are the entries of what stands beside the record, in their order.
+func (c *Case) BesideEntries() []int64 {
+	var all []int64
+	if k := c.Correction; k != nil {
+		if all = append(all, k.Index); k.last != k.Index {
+			all = append(all, k.last)
+		}
+	}
+	if a := c.Amendment; a != nil {
+		all = append(all, a.Index)
+	}
+	slices.Sort(all)
+	return all
 }
 
 // BesideText tells in a line all that stands beside the record, "" if nothing does.

@@ -111,7 +111,7 @@ func evidenceOf(c *dossier.PublicCase, left *int) (report.Evidence, error) {
 }
 
 // prove proves the entries of a report: registration, the newest registration
-// of the class, totals, records.
+// of the class, totals, records, and what was set beside these.
 func prove(d *report.Data, a *dossier.Public, cases []*dossier.PublicCase) error {
 	order := []int64{a.Index}
 	newest := a.Attempt
@@ -128,6 +128,11 @@ func prove(d *report.Data, a *dossier.Public, cases []*dossier.PublicCase) error
 	}
 	for _, c := range cases {
 		order = append(order, c.Index)
+	}
+	for _, c := range cases {
+		if !c.IsHidden() { // a reason may tell what the case asks
+			order = append(order, c.BesideEntries()...)
+		}
 	}
 	proofs, key, err := a.Prove(order...)
 	if err != nil {
