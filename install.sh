@@ -2,8 +2,10 @@
 # Installs tally, tally-verify and tally-fleet from a release, after checking what it installs.
 # docs/install.md describes it.
 #
-#   sh install.sh --from FOLDER|URL [--prefix DIR] [--signers FILE] [--require-signature]
+#   sh install.sh --from FOLDER|URL [--version V] [--prefix DIR] [--signers FILE] [--require-signature]
 #
+# --version    install this version and no other, such as 1.0.0: a mirror that offers an
+#              older or newer release, however well signed, is refused
 # --from       where the files of a release are: a folder, or an https URL before the names
 # --prefix     where the programs go (default: ~/.local/bin)
 # --signers    an allowed_signers file with the key of the people who release, as ssh-keygen(1)
@@ -15,7 +17,7 @@
 # should be. In every case but 0 nothing is installed.
 set -eu
 
-from='' prefix=${HOME:-}/.local/bin signers='' need_signature=no system=no
+from='' version='' prefix=${HOME:-}/.local/bin signers='' need_signature=no system=no
 say() { printf 'install: %s\n' "$*"; }
 stop() { code=$1; shift; printf 'install: error: %s\n' "$*" >&2; exit "$code"; }
 value() { [ $# -ge 2 ] || stop 2 "$1 needs a value"; }
@@ -23,6 +25,8 @@ value() { [ $# -ge 2 ] || stop 2 "$1 needs a value"; }
 while [ $# -gt 0 ]; do
 	case $1 in
 	--from) value "$@"; from=$2; shift 2 ;;
+	--version) value "$@"; version=${2#v}; shift 2
+		case $version in '' | *[!A-Za-z0-9.+~-]*) stop 2 "--version $version: expected a version such as 1.0.0" ;; esac ;;
 	--prefix) value "$@"; prefix=$2; shift 2 ;;
 	--signers) value "$@"; signers=$2; shift 2
 		[ -r "$signers" ] || stop 2 "--signers $signers: cannot be read" ;;
@@ -109,6 +113,12 @@ line=$(grep -E "^[0-9a-f]{64}  tally_[A-Za-z0-9.+~-]+_${os}_${arch}\.tar\.gz\$" 
 	stop 1 "SHA256SUMS has no archive for $os on $arch"
 [ "$(printf '%s\n' "$line" | wc -l)" -eq 1 ] || stop 3 "SHA256SUMS has several archives for $os on $arch; nothing was installed"
 want=${line%% *} name=${line##* }
+if [ -n "$version" ]; then
+	case $name in
+	"tally_${version}_${os}_${arch}.tar.gz" | "tally_v${version}_${os}_${arch}.tar.gz") ;;
+	*) stop 3 "--version asks for $version, and the release has $name; nothing was installed" ;;
+	esac
+fi
 fetch "$name" || stop 1 "$from has no $name"
 got=$(digest "$work/$name")
 [ "$got" = "$want" ] || stop 3 "$name is sha256:$got, SHA256SUMS says sha256:$want; nothing was installed"
@@ -119,7 +129,14 @@ programs="tally tally-verify"
 # Releases of before November 2026 have no tally-fleet.
 if tar -tzf "$work/$name" | grep -qx "$top/tally-fleet"; then programs="$programs tally-fleet"; fi
 (cd "$work" && for program in $programs; do tar -xzf "$name" "$top/$program" || exit 1; done) || stop 1 "$name cannot be unpacked; nothing was installed"
-"$work/$top/tally" version >/dev/null || stop 1 "the program does not start on this machine; nothing was installed"
+said=$("$work/$top/tally" version) || stop 1 "the program does not start on this machine; nothing was installed"
+# The name of an archive says nothing of what is in it.
+if [ -n "$version" ]; then
+	case " $(printf '%s' "$said" | head -n 1) " in
+	*" $version "* | *" v$version "*) checked="version $version, $checked" ;;
+	*) stop 3 "--version asks for $version, and the program says: $(printf '%s' "$said" | head -n 1); nothing was installed" ;;
+	esac
+fi
 
 mkdir -p "$prefix" || stop 1 "cannot make $prefix"
 # All are there before any gets its name: a full disk leaves what was there.
@@ -133,6 +150,7 @@ for program in $programs; do mv -f "$prefix/.$program.new" "$prefix/$program"; d
 say "installed $programs in $prefix"
 say "checked: $checked"
 [ -z "$unchecked" ] || say "NOT checked: $unchecked"
+[ -n "$version" ] || say "NOT checked: that this is the version you want (--version)"
 case :${PATH:-}: in
 *:"$prefix":*) ;;
 *) say "$prefix is not on your PATH" ;;

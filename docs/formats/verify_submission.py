@@ -216,7 +216,8 @@ class Beside:
             kind, body = receipts.entries[i]["kind"], receipts.entries[i]["body"]
             if body["entry"] != index:
                 continue
-            line = {"entry": i, "kind": kind, "repeat": record["repeat"], "reason": body["reason"]}
+            was = {"outcome": record["outcome"], "passed": record["outcome"] == "passed", "score": (record.get("score") or {}).get("score")}
+            line = {"at": receipts.times[i], "entry": i, "kind": kind, "repeat": record["repeat"], "reason": body["reason"], "was": was}
             if kind == "score.amended":
                 grade, by, counts = body["score"], [body["author"]], self.amend(i, body)
             else:
@@ -256,18 +257,20 @@ class Beside:
                 or was != {"passed": record["outcome"] == "passed", "score": record["score"]["score"]}):
             return False
         message = encode(dict(body, signatures=[]))
-        if self.corrected and self.corrected[3] == message:
-            new = set(keys) - self.corrected[4]
-            self.corrected = (i,) + self.corrected[1:4] + (self.corrected[4] | new,)
-            return bool(new)
-        number = self.corrected[1] + 1 if self.corrected else 1
-        refuse(body["number"] <= number, "entry %d is correction %d of a record, and number %d is left out" % (i, body["number"], number))
         public = sshsig_verify(self.registered["signature"], encode(dict(self.registered, signature="")).encode(), "tallystick-attempt")
         wire = b"".join(struct.pack(">I", len(f)) + f for f in (b"ssh-ed25519", public))
         runner = "SHA256:" + base64.b64encode(hashlib.sha256(wire).digest()).decode().rstrip("=")
-        if body["number"] < number or keys == [runner]:
+        others = set(keys) - {runner}  # whoever ran the attempt is neither signature
+        if self.corrected and self.corrected[3] == message:
+            new = others - self.corrected[4]
+            if new:
+                self.corrected = (i,) + self.corrected[1:4] + (self.corrected[4] | new,)
+            return bool(new)
+        number = self.corrected[1] + 1 if self.corrected else 1
+        refuse(body["number"] <= number, "entry %d is correction %d of a record, and number %d is left out" % (i, body["number"], number))
+        if body["number"] < number or not others:
             return False
-        self.corrected = (i, number, now["passed"], message, set(keys))
+        self.corrected = (i, number, now["passed"], message, others)
         return True
 
     def correct_now(self):

@@ -180,6 +180,9 @@ func runAttest(ctx context.Context, env *Env, o attestOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := acceptCredential(env, s, draft.LedgerKey, text); err != nil {
+		return err
+	}
 	if o.manifest != "" {
 		doc, err := claim.Manifest(signed.Body, o.paths)
 		if err != nil {

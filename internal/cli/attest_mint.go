@@ -21,6 +21,11 @@ func (o attestOptions) mint(ctx context.Context, env *Env, draft *claim.Draft, r
 	if err != nil {
 		return err
 	}
+	if runner.Key != nil {
+		if err := acceptCredential(env, claim.Signing{Runner: runner, Now: env.Now()}, "", body); err != nil {
+			return err
+		}
+	}
 	c, err := o.connect(env)
 	if err != nil {
 		return err

@@ -111,6 +111,9 @@ func runAttestStatus(_ context.Context, env *Env, o attestStatusOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := acceptStatusList(env, o.issuer, now, text); err != nil {
+		return err
+	}
 	env.Note("%d credentials, %d of them revoked; valid for %d days", list.Credentials, list.Revoked, o.days)
 	if o.out == "" {
 		return env.Answer(rawJSON(text), func(w io.Writer) { w.Write(append(plain.JSON(text), '\n')) })

@@ -44,7 +44,7 @@ func packAttempt(env *Env, o exportOptions) error {
 		return err
 	}
 	id, caseID, _ := strings.Cut(o.attempt, ":")
-	bundles, worst := outgoing.PackAttempt(place, outgoing.PackOptions{Attempt: id, Case: caseID, Out: o.out, Seals: seals, ShowHeldOut: o.showHeldOut})
+	bundles, worst := outgoing.PackAttempt(place, outgoing.PackOptions{Attempt: id, Case: caseID, Out: o.out, Seals: seals, ShowHeldOut: o.showHeldOut, Accept: acceptBundle(env)})
 	if bundles == nil {
 		return worst
 	}

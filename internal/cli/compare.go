@@ -137,6 +137,9 @@ func compareText(out io.Writer, c *scorecard.Comparison) {
 	fmt.Fprintf(w, "cost\t%s to %s: %s\n", c.Cost.A.Text(), c.Cost.B.Text(), c.Cost.Change.Text())
 	fmt.Fprintf(w, "tokens\t%d to %d: %+d\n", c.Tokens.A, c.Tokens.B, c.Tokens.Change)
 	fmt.Fprintf(w, "latency\tmedian %d ms to %d ms: %+d ms\n", c.Latency.A, c.Latency.B, c.Latency.Change)
+	for _, x := range c.Corrected {
+		fmt.Fprintf(w, "corrected\t%s; the numbers above are as recorded\n", plain.Line(x.Text()))
+	}
 	w.Flush()
 	for _, x := range c.Cases {
 		fmt.Fprintf(out, "%-8s %s  %s to %s  entries %d, %d\n", x.Change, plain.Line(x.CaseID), sideText(x.A), sideText(x.B), x.A.Entry, x.B.Entry)

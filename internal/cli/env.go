@@ -34,6 +34,8 @@ type Env struct {
 
 	// inTests changes what the packages that do the work see of the world.
 	inTests func(*dossier.World)
+	// spoil damages what is about to be issued, in tests: see issue.go.
+	spoil func(issued any)
 
 	// The global flags.
 	WorkspaceDir string // as given; commands call [workspaceDir]

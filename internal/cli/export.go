@@ -13,7 +13,6 @@ import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
-	"tallystick/internal/record/seal"
 	"tallystick/internal/share/attest/claim"
 	"tallystick/internal/share/export"
 	"tallystick/internal/share/outgoing"
@@ -185,15 +184,35 @@ func runExport(ctx context.Context, env *Env, o exportOptions) error {
 		return err
 	}
 	if format.Signed {
-		key, err := seal.LoadKeyOrSeed(o.key)
-		if err != nil {
-			return err
-		}
-		if files, err = claim.Envelopes(files, key); err != nil {
+		if files, err = o.signed(env, a, files); err != nil {
 			return err
 		}
 	}
 	return writeExport(env, o, &exportAnswer{Attempt: a.ID, Level: a.Level, Format: o.format, File: o.out, Cases: len(a.Samples), signed: format.Signed}, files)
+}
+
+// signed puts statements into envelopes, which are verified with the key that signed
+// them and the ledger's.
+func (o exportOptions) signed(env *Env, a *export.Facts, statements []export.File) ([]export.File, error) {
+	signer := claim.Party{}
+	if err := signer.LoadKey(o.key); err != nil {
+		return nil, err
+	}
+	files, err := claim.Envelopes(statements, signer.Key)
+	if err != nil {
+		return nil, err
+	}
+	t, err := trustLedger(a.Key)
+	if err != nil {
+		return nil, err
+	}
+	t.Credentials.Issuers = []string{signer.DID}
+	for _, f := range files {
+		if err := accept(env, t, f.Data); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+	}
+	return files, nil
 }
 
 // writeExport writes files where they were asked for, or one to standard output.
@@ -256,6 +275,9 @@ func exportReport(env *Env, o exportOptions) error {
 	}
 	page, found, err := outgoing.Report(place, outgoing.ExportAsk{Attempt: o.attempt, Glob: o.glob, ShowHeldOut: o.showHeldOut})
 	if err != nil {
+		return err
+	}
+	if err := acceptProof(env, page.Key, page.HTML); err != nil {
 		return err
 	}
 	answer := &exportAnswer{Attempt: found.ID, Level: found.Level.String(), Format: o.format, File: o.out, Cases: page.Cases}

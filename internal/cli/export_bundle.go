@@ -40,6 +40,9 @@ func exportBundle(env *Env, o exportOptions) error {
 	if err != nil {
 		return inFile(o.attempt, err)
 	}
+	if err := acceptBundle(env)(data, seals, ""); err != nil {
+		return err
+	}
 	if err := dossier.WriteOutput(o.out, data); err != nil {
 		return err
 	}

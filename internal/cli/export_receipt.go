@@ -34,6 +34,12 @@ func exportReceipt(env *Env, o exportOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := acceptProof(env, w.Key, data); err != nil {
+		return err
+	}
+	for _, c := range w.Corrected {
+		env.Note(`it proves what was recorded; beside that stands %s; "tally ledger prove %d" proves the correction`, c.Text(), c.Index)
+	}
 	if o.out == "" {
 		env.Note("check it with: tally-verify --key %s FILE", w.Key)
 		return env.write(data)

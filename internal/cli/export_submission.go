@@ -14,7 +14,7 @@ import (
 // exportSubmission makes the package of an attempt that goes to a leaderboard.
 func exportSubmission(env *Env, asked exportOptions) error {
 	o := asked.submit
-	o.Attempt, o.Out, o.ShowHeldOut = asked.attempt, asked.out, asked.showHeldOut
+	o.Attempt, o.Out, o.ShowHeldOut, o.Accept = asked.attempt, asked.out, asked.showHeldOut, acceptPackage(env)
 	place, err := openPlace(env)
 	if err != nil {
 		return err

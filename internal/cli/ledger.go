@@ -86,7 +86,7 @@ func runLedgerProve(ctx context.Context, env *Env, o ledgerProveOptions) error {
 	if err != nil {
 		return err
 	}
-	a, err := outgoing.WriteReceipt(ctx, p, o.index, o.out)
+	a, err := outgoing.WriteReceipt(ctx, p, o.index, o.out, acceptReceipt(env))
 	if err != nil {
 		return err
 	}

@@ -72,6 +72,19 @@ func logText(env *Env, out io.Writer, attempts []answer.Logged) {
 	}
 	w.Flush()
 	fit(env, out, table.String())
+	for _, a := range attempts {
+		correctedText(out, a)
+	}
+}
+
+// correctedText tells what stands beside the recorded scores of an attempt.
+func correctedText(out io.Writer, a answer.Logged) {
+	for _, c := range a.Corrected {
+		fmt.Fprintf(out, "corrected  %s\n", plain.Line(c.Text()))
+	}
+	if n := a.PassedAsCorrected; n != nil {
+		fmt.Fprintf(out, "as corrected  %s: %d of %d passed; the list is as recorded\n", plain.Line(a.ID), *n, a.Total)
+	}
 }
 
 // notPassed tells what became of the cases that neither passed nor failed.

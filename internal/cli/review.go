@@ -243,6 +243,9 @@ func reviewItemText(out io.Writer, item *review.Item) {
 	fmt.Fprintf(out, "answer   %s\n", plain.Lines(item.Answer, said))
 	if m := item.Machine; m != nil {
 		fmt.Fprintf(out, "scored   %s %s\n", plain.Line(m.Outcome), scoreText(m.Score))
+		for _, b := range m.Corrected {
+			fmt.Fprintf(out, "beside   %s\n", plain.Line(b.Text()))
+		}
 		printChecks(out, m.Checks)
 		for _, l := range m.People {
 			fmt.Fprintf(out, "person   %s said %s %s\n", plain.Line(l.By), plain.Line(l.Label), plain.Line(l.Note))

@@ -128,6 +128,9 @@ func comparisonMarkdown(c *scorecard.Comparison) []byte {
 			fmt.Fprintf(&b, "\n- %s: %s\n", markdownText(side.ID), markdownText(q.Text))
 		}
 	}
+	for _, x := range c.Corrected {
+		fmt.Fprintf(&b, "\n- corrected, and the table is as recorded: %s\n", markdownText(x.Text()))
+	}
 	for _, x := range c.Cases {
 		fmt.Fprintf(&b, "\n- **%s** %s: %s to %s\n", x.Change, markdownText(x.CaseID), markdownText(sideText(x.A)), markdownText(sideText(x.B)))
 		if x.Moves != "" || x.Divergence != "" {

@@ -121,6 +121,7 @@ func showAttemptText(env *Env, out io.Writer, a *answer.Listing) {
 	}
 	w.Flush()
 	fit(env, out, table.String())
+	correctedText(out, a.Logged)
 	fmt.Fprintf(out, "One case: tally show %s\n", plain.Line(a.ID+":CASE"))
 }
 

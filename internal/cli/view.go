@@ -119,7 +119,7 @@ func runBundle(ctx context.Context, env *Env, o viewOptions) error {
 		return err
 	}
 	defer v.Close()
-	b, err := v.WriteBundle(ctx, viewer.BundleAsk{Dir: o.bundle, Overwrite: o.overwrite, Attempts: o.attempts})
+	b, err := v.WriteBundle(ctx, viewer.BundleAsk{Dir: o.bundle, Overwrite: o.overwrite, Attempts: o.attempts, Accept: acceptSite(env)})
 	if err != nil {
 		return err
 	}

@@ -175,7 +175,7 @@ func whyText(out io.Writer, a *answer.Why) {
 		if m.Raises {
 			counts = "; it is more than the record has, so it does not count"
 		}
-		fmt.Fprintf(out, "amended  by %s to %s with score %v: %s%s\n", plain.Line(m.Author), word, m.Score, plain.Line(m.Reason), counts)
+		fmt.Fprintf(out, "amended  by %s at %s from %s to %s with score %v: %s%s\n", plain.Line(m.Author), m.At, m.Was.Text(), word, m.Score, plain.Line(m.Reason), counts)
 		printChecks(out, m.Checks)
 	}
 	if c := a.Correction; c != nil {

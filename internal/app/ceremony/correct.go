@@ -78,8 +78,8 @@ func Correct(ctx context.Context, c *dossier.Corpus, o CorrectOptions) (*Correct
 	if err != nil {
 		return nil, err
 	}
-	out.By = people.names
-	out.CountsForPromotion = !raises(body) || len(people.names) >= 2 && people.security
+	out.By = people.By
+	out.CountsForPromotion = !raises(body) || people.ByTwo()
 	pos, err := c.Append(ctx, evidence.ScoreCorrectedKind, body)
 	out.Index = pos.Index
 	return out, err
@@ -192,42 +192,28 @@ func (o *CorrectOptions) sign(signers *seal.Signers, message []byte) ([]string, 
 	return sigs, nil
 }
 
-// signedBy are the people behind a correction.
-type signedBy struct {
-	names    []string
-	security bool
-}
-
 // whoCorrects judges the signatures as every reader of the ledger will.
-func whoCorrects(c *dossier.Corpus, a *history.Attempt, task *history.Case, body *evidence.ScoreCorrected, message []byte) (signedBy, error) {
+func whoCorrects(c *dossier.Corpus, a *history.Attempt, task *history.Case, body *evidence.ScoreCorrected, message []byte) (*history.Correction, error) {
 	sigs := make([][]byte, len(body.Signatures))
 	for i, s := range body.Signatures {
 		sigs[i] = []byte(s)
 	}
 	signed, err := c.Options.Signers.VerifyQuorum(sigs, message, seal.NamespaceCorrection, c.Now(), seal.Rule{People: 1})
 	if err != nil {
-		return signedBy{}, err
+		return nil, err
 	}
-	var who signedBy
-	if last := task.Correction; last != nil && last.Number == body.Number {
-		who = signedBy{slices.Clone(last.By), last.Security}
-	}
-	before := len(who.names)
-	own := true
+	h := c.Reading.History
 	for _, s := range signed {
-		own = own && a.OwnRunner(s)
-		if !slices.ContainsFunc(who.names, func(n string) bool { return strings.EqualFold(n, s.Principal()) }) {
-			who.names = append(who.names, s.Principal())
-			who.security = who.security || s.Holds(seal.Security)
+		if ran := h.RanBy(a, s); ran != "" {
+			may := slices.DeleteFunc(c.Options.Signers.Candidates(seal.NamespaceCorrection, c.Now(), ""), func(name string) bool { return strings.EqualFold(name, s.Principal()) })
+			return nil, refusal.Newf(refusal.TwoPersonRule, "%s %s: neither signature of a correction of %s may be theirs", s.Principal(), ran, a.ID).
+				WithHint("people who may sign corrections: %s", strings.Join(may, ", "))
 		}
 	}
-	switch {
-	case before > 0 && len(who.names) == before:
-		return who, refusal.Newf(refusal.TwoPersonRule, "%s has signed this correction already", signed[0].Principal()).
+	k, again := h.Correcting(task, body, signed)
+	if again != "" {
+		return nil, refusal.Newf(refusal.TwoPersonRule, "%s has signed this correction already", again).
 			WithHint("another person signs, with the same score and reason")
-	case before == 0 && own:
-		return who, refusal.Newf(refusal.TwoPersonRule, "%s ran attempt %s: another person must correct it", signed[0].Principal(), a.ID).
-			WithHint("who may: %s", strings.Join(c.Options.Signers.Candidates(seal.NamespaceCorrection, c.Now(), ""), ", "))
 	}
-	return who, nil
+	return k, nil
 }

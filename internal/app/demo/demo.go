@@ -26,6 +26,7 @@ import (
 	"tallystick/internal/run/bench"
 	"tallystick/internal/run/grade"
 	"tallystick/internal/share/outgoing"
+	"tallystick/internal/share/verify"
 )
 
 // benchFiles is the class that the demo runs, but for the case.yaml of each case,
@@ -234,7 +235,13 @@ func (d *demo) look(ctx context.Context, a *Answer) error {
 		return refusal.Newf(refusal.Failed, "the demo's bench did not come out as it should: %d solved, %s %s", a.Scorecard.Solved, demoFailed, failed.Outcome()).
 			WithHint("this is a bug in tally; please report it")
 	}
-	_, err = outgoing.WriteReceipt(ctx, p, failed.Index, d.receipt)
+	_, err = outgoing.WriteReceipt(ctx, p, failed.Index, d.receipt, func(receipt, entry []byte, key string) error {
+		var t verify.Trust
+		if err := t.AddLog(key); err != nil {
+			return err
+		}
+		return verify.IssuedReceipt(receipt, entry, t)
+	})
 	return err
 }
 

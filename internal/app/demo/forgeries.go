@@ -207,6 +207,7 @@ func (d *demo) pack(dir string, o outgoing.PackOptions) error {
 	if err != nil {
 		return err
 	}
+	o.Accept = verify.IssuedBundle
 	_, err = outgoing.PackAttempt(p, o)
 	return err
 }

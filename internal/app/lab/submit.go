@@ -28,6 +28,9 @@ type SubmitOptions struct {
 	// WithoutSources leaves the programs of target and rubric out: the audit then
 	// has a gap.
 	WithoutSources bool
+	// Accept verifies the files of the package as a reader would who has the ledger's
+	// key; what it refuses is not written.
+	Accept func(files map[string][]byte, key string) error
 }
 
 func (o *SubmitOptions) since() outgoing.Since {
@@ -107,6 +110,9 @@ func Submit(c *dossier.Corpus, o SubmitOptions) (*Submitted, error) {
 	}
 	if err := refuseSubmission(a.Attempt, p, o); err != nil || o.DryRun {
 		return s, err
+	}
+	if err := o.Accept(p.Files, s.LedgerKey); err != nil {
+		return nil, err
 	}
 	s.Package = o.Out
 	if s.Package == "" {

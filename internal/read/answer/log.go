@@ -10,6 +10,7 @@ import (
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/gate"
 	"tallystick/internal/read/history"
+	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
@@ -46,6 +47,10 @@ type Logged struct {
 
 	// Qualifications are what must be known beside these numbers.
 	Qualifications []history.Qualification `json:"qualifications,omitempty"`
+	// Corrected are the scores that stand beside recorded ones, and PassedAsCorrected
+	// how many passed with those that count; the numbers above are as recorded.
+	Corrected         []scorecard.CorrectedRow `json:"corrected,omitempty"`
+	PassedAsCorrected *int                     `json:"passed_as_corrected,omitempty"`
 	// GateMet is nil where it cannot be said: the attempt did not finish, left
 	// cases out, or the class has no gates or other ones by now.
 	GateMet  *bool    `json:"gate_met"`
@@ -137,15 +142,40 @@ func unknownAmong(what, name string, known []string) error {
 func logged(a *dossier.Dossier, gates gatesOf) (Logged, error) {
 	l := Logged{ID: a.ID, Class: a.Class, Target: a.Target, Number: a.Ordinal, Of: a.Siblings, Mode: a.Mode, Level: a.Level, StartedAt: a.Time,
 		Finished: a.Finished != nil, Filtered: a.Plan.Filtered, Reduce: a.Plan.Reduce, Retries: a.Plan.Retries, Total: a.Tasks(), NotRun: a.Unlisted(), Problems: append([]string{}, a.Problems...)}
-	cost, known := int64(0), true
+	cost, known, corrected := int64(0), true, 0
 	for c := range a.Cases() {
-		l.count(c.Effective())
+		l.count(c.Outcome())
+		if c.Passed() {
+			corrected++
+		}
+		rows, err := besideRows(c)
+		if err != nil {
+			return l, err
+		}
+		l.Corrected = append(l.Corrected, rows...)
 		cost, known = cost+c.CostMicro, known && c.CostKnown()
+	}
+	if l.Corrected != nil {
+		l.PassedAsCorrected = &corrected
 	}
 	l.CostUSD, l.Paid, l.Qualifications = dollarsOf(cost, known), paidSoFar(a), history.Qualify(a.Attempt)
 	met, err := gateMet(a, gates)
 	l.GateMet = met
 	return l, err
+}
+
+// besideRows are what stands beside the record of a case, without what a reason would
+// tell of a held-out one.
+func besideRows(c *dossier.Case) ([]scorecard.CorrectedRow, error) {
+	rows := c.Corrections(c.Dossier().ID)
+	if rows == nil {
+		return nil, nil
+	}
+	w, err := c.Hider()
+	for i := range rows {
+		rows[i].Reason = w.Text(rows[i].Reason)
+	}
+	return rows, err
 }
 
 // paidSoFar asks the journal where no record says it yet.
@@ -212,6 +242,8 @@ type ShownRow struct {
 	LatencyMS int64            `json:"latency_ms"`
 	CostUSD   *float64         `json:"cost_usd"` // null if it is not known
 	Entry     *int64           `json:"entry"`    // null if there is no record
+	// Corrected is what stands beside the recorded outcome and score.
+	Corrected []history.Beside `json:"corrected,omitempty"`
 }
 
 // A Listing is an attempt with its cases, those that did not pass first.
@@ -249,18 +281,18 @@ func ShowCases(a *dossier.Dossier, cases iter.Seq[*history.Case]) ([]ShownRow, e
 	}
 	out := []ShownRow{}
 	for c := range cases {
-		s := ShownRow{Case: c.ID, Repeat: int(c.Repeat), Outcome: c.Effective(), Modes: c.FailureModes(), Turns: int(c.Turns),
-			LatencyMS: c.LatencyMS, CostUSD: dollarsOf(c.CostMicro, c.CostKnown())}
-		if c.IsScored() {
-			score := c.EffectiveScore()
-			s.Score = &score
-		}
+		m := c.On(history.AsRecorded)
+		s := ShownRow{Case: c.ID, Repeat: int(c.Repeat), Outcome: m.Outcome, Score: m.Value(), Modes: c.FailureModes(), Turns: int(c.Turns),
+			LatencyMS: c.LatencyMS, CostUSD: dollarsOf(c.CostMicro, c.CostKnown()), Corrected: c.Beside()}
 		if record := records[c.Index]; record != nil {
 			w, err := a.Case(c).Hider()
 			if err != nil {
 				return nil, err
 			}
 			s.Reason, s.Entry = w.Text(record.Reason), &c.Index
+			for i := range s.Corrected {
+				s.Corrected[i].Reason = w.Text(s.Corrected[i].Reason)
+			}
 		}
 		out = append(out, s)
 	}
@@ -299,11 +331,7 @@ func ShowCase(c *dossier.Case) (*ShownRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &ShownRun{Why: why, Class: a.Class, Target: a.Target, Turns: int(c.Turns), CostUSD: dollarsOf(c.CostMicro, c.CostKnown()), Steps: []ShownStep{}}
-	if c.IsScored() {
-		score := c.EffectiveScore()
-		s.Score = &score
-	}
+	s := &ShownRun{Why: why, Class: a.Class, Target: a.Target, Turns: int(c.Turns), CostUSD: dollarsOf(c.CostMicro, c.CostKnown()), Score: c.On(history.AsRecorded).Value(), Steps: []ShownStep{}}
 	record, err := c.Record()
 	if err != nil {
 		return nil, err

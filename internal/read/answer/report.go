@@ -35,27 +35,22 @@ func Report(a *dossier.Dossier, results []gate.Result) (gate.Report, error) {
 	}
 	looked := 0
 	for c := range a.Cases() {
-		t := gate.Row{ID: c.ID, Outcome: c.Effective(), Duration: c.Latency(), FailureModes: c.FailureModes(), Qualifications: a.QualificationsOf(c.Case)}
+		m := c.On(history.AsRecorded)
+		t := gate.Row{ID: c.ID, Outcome: m.Outcome, Score: m.Value(), Duration: c.Latency(), FailureModes: c.FailureModes(), Qualifications: a.QualificationsOf(c.Case),
+			Corrected: c.BesideText()}
 		if record := records[c.Index]; record != nil {
 			t.Reason = record.Reason
-		}
-		if c.Correction != nil {
-			t.Corrected = c.Correction.Text()
 		}
 		if a.Plan.Repeat > 1 {
 			t.Repeat = int(c.Repeat)
 		}
-		if c.IsScored() {
-			score := c.EffectiveScore()
-			t.Score = &score
-		}
-		if c.IsScored() && !c.Passed() {
+		if m.Scored && !m.Passed() {
 			compared(c, &t)
 		}
 		if err := withholdIn(c, &t); err != nil {
 			return report, err
 		}
-		if c.Index >= 0 && !c.Passed() {
+		if c.Index >= 0 && !m.Passed() {
 			if looked++; looked <= maxDivergences {
 				t.Divergence = parted(c)
 			}
@@ -70,12 +65,12 @@ func Report(a *dossier.Dossier, results []gate.Result) (gate.Report, error) {
 
 // reducedCases adds one test for each case whose repetitions make one outcome.
 func reducedCases(report *gate.Report, a *dossier.Dossier, records map[int64]*evidence.CaseScored) error {
-	for _, x := range scorecard.ReducedCases(a.Attempt) {
-		t := gate.Row{ID: x.ID, Outcome: x.Outcome, Score: x.Score}
+	for _, x := range scorecard.ReducedCases(a.Attempt, history.AsRecorded) {
+		t := gate.Row{ID: x.ID, Outcome: x.Outcome, Score: x.Score, Corrected: x.BesideChange()}
 		var first *dossier.Case // that did not pass
 		for _, c := range x.Cases {
 			t.Duration += c.Latency()
-			if first == nil && !c.Passed() {
+			if first == nil && c.Outcome() != evidence.Passed {
 				first = a.Case(c)
 			}
 		}
@@ -84,7 +79,7 @@ func reducedCases(report *gate.Report, a *dossier.Dossier, records map[int64]*ev
 			if record := records[first.Index]; record != nil {
 				t.Reason = record.Reason
 			}
-			if first.IsScored() {
+			if first.WasScored() {
 				compared(first, &t)
 			}
 			if err := withholdIn(first, &t); err != nil {
@@ -102,13 +97,6 @@ func reducedCases(report *gate.Report, a *dossier.Dossier, records map[int64]*ev
 // it. It is a help to people: without the evidence the report is shorter and as
 // red.
 func compared(c *dossier.Case, t *gate.Row) {
-	if c.Correction != nil {
-		return // the correction says all
-	}
-	if c.Outcome() == evidence.Passed {
-		t.Reason = fmt.Sprintf("amended by %s: %s", c.Amendment.Author, c.Amendment.Reason)
-		return
-	}
 	checks, err := c.Checks()
 	if err != nil {
 		return

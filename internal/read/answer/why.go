@@ -50,6 +50,8 @@ type Why struct {
 // An Amendment is what a person set beside the score. Checks are what was
 // compared then, if the evidence has it.
 type Amendment struct {
+	At     evidence.Time  `json:"at"`
+	Was    history.Mark   `json:"was"` // as recorded
 	Author string         `json:"author"`
 	Reason string         `json:"reason"`
 	Passed bool           `json:"passed"`
@@ -95,7 +97,7 @@ func WhyInShort(c *dossier.Case) (*Why, error) { return why(c, false) }
 
 func why(c *dossier.Case, whole bool) (*Why, error) {
 	attempt := c.Dossier()
-	a := &Why{Case: c.ID, Attempt: attempt.ID, Level: attempt.Level.String(), Entry: c.Index, Outcome: string(c.Effective()),
+	a := &Why{Case: c.ID, Attempt: attempt.ID, Level: attempt.Level.String(), Entry: c.Index, Outcome: string(c.Outcome()),
 		FailureModes: append([]string{}, c.FailureModes()...), Checks: []grade.Detail{}, Changed: []Change{}}
 	record, err := c.Record()
 	if err != nil {
@@ -130,9 +132,11 @@ func why(c *dossier.Case, whole bool) (*Why, error) {
 			}
 		}
 	}
-	if corrected := c.Correction; corrected != nil {
-		a.Correction = &scorecard.CorrectedRow{Attempt: attempt.ID, CaseID: c.ID, Repeat: c.Repeat, Was: corrected.Was, Now: corrected.Now,
-			By: corrected.By, Reason: corrected.Reason, Entry: c.Index, Index: corrected.Index}
+	for _, row := range c.Corrections(attempt.ID) { // w is nil for an owner who asked
+		if row.Kind == evidence.ScoreCorrectedKind {
+			row.Reason = w.Text(row.Reason)
+			a.Correction = &row
+		}
 	}
 	if c.Amendment != nil {
 		if err := a.amend(c); err != nil {
@@ -140,7 +144,7 @@ func why(c *dossier.Case, whole bool) (*Why, error) {
 		}
 		a.Amendment.Reason, a.Amendment.Checks = w.Text(a.Amendment.Reason), w.Checks(a.Amendment.Checks)
 	}
-	if c.Effective() != evidence.Passed {
+	if !c.On(history.AsRecorded).Passed() || !c.Passed() {
 		if whole {
 			a.Divergence = parted(c) // which hides by itself
 		}
@@ -214,7 +218,7 @@ func (a *Why) amend(c *dossier.Case) error {
 	if err != nil {
 		return err
 	}
-	a.Amendment = &Amendment{Author: amended.Author, Reason: amended.Reason, Passed: amended.Score.Passed, Score: amended.Score.Score, Raises: c.Raises(), Checks: checks}
+	a.Amendment = &Amendment{At: c.Amendment.Time, Was: c.On(history.AsRecorded), Author: amended.Author, Reason: amended.Reason, Passed: amended.Score.Passed, Score: amended.Score.Score, Raises: c.Raises(), Checks: checks}
 	if missing != nil {
 		a.Missing = missing.Error()
 	}

@@ -14,6 +14,8 @@ func TestEveryRefusalHasItsBoundary(t *testing.T) {
 		// A registry has a ledger of its own, and its operator and monitors are told.
 		refusal.IndexDiffers: true, refusal.RegistryMismatch: true,
 		refusal.SiteInvalid: true,
+		// What is not issued did not cross one.
+		refusal.NotIssued: true,
 		// A gap is something that is missing, which "--strict" asks about.
 		refusal.StrictGap: true}
 	for _, row := range refusal.Table() {

@@ -6,6 +6,7 @@ import (
 
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/evidence"
 )
 
 // A Display answers what is shown to people and decides nothing, from a cache
@@ -47,11 +48,11 @@ func (d *Display) Dossier(a *history.Attempt) (*Shown, error) {
 	return &Shown{one, found}, nil
 }
 
-// passed are the cases that passed.
+// passed are the cases that passed, as recorded or as corrected.
 func (d *Dossier) passed() iter.Seq[*Case] {
 	return func(yield func(*Case) bool) {
 		for c := range d.Cases() {
-			if c.Passed() && !yield(c) {
+			if (c.Passed() || c.Outcome() == evidence.Passed) && !yield(c) {
 				return
 			}
 		}

@@ -232,6 +232,9 @@ func bundleOf(c *history.Case, record *evidence.CaseScored, files *evidence.Case
 	if a := c.Amendment; a != nil {
 		d.Amendment = &evidence.ScoreAmended{Entry: c.Index, Score: evidence.Score{Passed: a.Passed, Score: a.Score}, Author: a.Author, Reason: a.Reason}
 	}
+	if c.Correction != nil {
+		d.Corrected = c.Correction.Change() // the reason may tell what a held-out case asks
+	}
 	return derive.Bundle(d)
 }
 

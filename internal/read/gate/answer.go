@@ -22,8 +22,8 @@ type Answer struct {
 
 	// Qualifications are what must be known beside these numbers.
 	Qualifications []history.Qualification `json:"qualifications,omitempty"`
-	// Corrected are the cases whose score people corrected, with their names:
-	// the gates used what they signed.
+	// Corrected are the cases with a score beside the recorded one, and who set it: the
+	// gates used those that count.
 	Corrected []scorecard.CorrectedRow `json:"corrected,omitempty"`
 
 	Ledger history.Line `json:"ledger"` // what was read

@@ -65,7 +65,7 @@ func Preview(v *bench.Verified, shown *dossier.Shown) ([]Result, error) {
 }
 
 // Evaluate compares an attempt with every gate of its class. The numbers are
-// those of the attempt's scorecard. A gate fails if more of its cases broke or
+// those of the attempt's scorecard, as corrected. A gate fails if more of its cases broke or
 // have no score than it allows, so that a run in which nearly all cases broke
 // cannot pass by the score of the rest.
 //
@@ -93,7 +93,7 @@ func Evaluate(in Input) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	card, err := scorecard.Of(in.History, scorecard.View{Attempts: []*history.Attempt{a}, Tags: func(_, id string) []string { return tags[id] }})
+	card, err := scorecard.Of(in.History, scorecard.View{Attempts: []*history.Attempt{a}, Basis: history.AsCorrected, Tags: func(_, id string) []string { return tags[id] }})
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ const NoErrors bench.Metric = "errors_and_unscored"
 // without counts the cases that errored, were truncated or not run, and those
 // without a score.
 func (in *Input) without(cases []*history.Case) (errors, unscored int) {
-	for _, u := range scorecard.Units(in.Attempt, cases) {
+	for _, u := range scorecard.Units(in.Attempt, cases, history.AsCorrected) {
 		switch u.Outcome {
 		case evidence.Passed, evidence.Failed, evidence.Skipped:
 		case evidence.Unscored:
@@ -370,7 +370,7 @@ func (in *Input) value(m bench.Metric, t scorecard.Totals, cases []*history.Case
 // units are what the outcomes of cases are counted by: repetitions, or cases if
 // the plan reduces them.
 func (in *Input) units(cases []*history.Case) []scorecard.Unit {
-	return scorecard.Units(in.Attempt, cases)
+	return scorecard.Units(in.Attempt, cases, history.AsCorrected)
 }
 
 // scores are those of the units that have one, as a scorecard counts them.

@@ -42,7 +42,7 @@ type Row struct {
 
 	// Qualifications name what must be known of this case.
 	Qualifications []string
-	Corrected      string // how people corrected the score, "" if they did not
+	Corrected      string // what stands beside the recorded score, "" if nothing does
 }
 
 // A status is how a test reporter sees a test. Only a pass is green.

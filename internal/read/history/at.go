@@ -71,7 +71,7 @@ func (h *History) At(entries int64) (*History, bool) {
 		return nil, false
 	}
 	then := &History{Origin: h.Origin, FirstEntry: h.FirstEntry, pinned: h.pinned, Entries: entries, Head: m.heads[entries-1], Time: evidence.At(time.UnixMilli(m.times[entries-1])),
-		Manual: before(m.byHand, entries), Orphans: before(m.orphans, entries), byID: make(map[string]*Attempt), marks: m}
+		Manual: before(m.byHand, entries), Orphans: before(m.orphans, entries), byID: make(map[string]*Attempt), known: h.known, marks: m}
 	then.Anchors = until(h.Anchors, entries, func(a *Anchor) int64 { return a.Index })
 	then.Events = until(h.Events, entries, func(e *Event) int64 { return e.Index })
 	then.Tapes = until(h.Tapes, entries, func(t *Tape) int64 { return t.Index })

@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
-	"tallystick/internal/record/plain"
 	"tallystick/internal/record/seal"
 )
 
@@ -17,7 +15,8 @@ import (
 // signers file signed another score with a reason. The record stays as it is;
 // see [Case.Effective] for what counts where.
 type Correction struct {
-	Index  int64 // of its first entry
+	Index  int64         // of its first entry
+	Time   evidence.Time // of its last entry
 	Number int
 	Was    evidence.Grade
 	Now    evidence.Grade
@@ -30,7 +29,8 @@ type Correction struct {
 	Lowest evidence.Grade
 
 	message digest.ID
-	last    int64 // of its last entry
+	people  []seal.Signature // those of By
+	last    int64            // of its last entry
 }
 
 // Last is the index of the entry that brought the last signature.
@@ -44,18 +44,11 @@ func (c *Correction) Raises() bool {
 // ByTwo reports whether two people signed, one of them with the security role.
 func (c *Correction) ByTwo() bool { return len(c.By) >= 2 && c.Security }
 
-// Text says what was corrected, by whom and why, for people.
-func (c *Correction) Text() string {
-	return fmt.Sprintf("%s → %s corrected by %s: %s", gradeText(c.Was), gradeText(c.Now), strings.Join(c.By, ", "), c.Reason)
-}
+// Text says what was corrected, by whom, when and why, for people.
+func (c *Correction) Text() string { return c.beside().Text() }
 
-func gradeText(g evidence.Grade) string {
-	word := "failed"
-	if g.Passed {
-		word = "passed"
-	}
-	return fmt.Sprintf("%s %s", plain.Score(g.Score, 2), word)
-}
+// Change is [Correction.Text] without the reason.
+func (c *Correction) Change() string { return c.beside().Change() }
 
 // lower is the worse of two grades in each of their parts.
 func lower(a, b evidence.Grade) evidence.Grade {
@@ -65,9 +58,11 @@ func lower(a, b evidence.Grade) evidence.Grade {
 // correction is a score.corrected entry whose signatures were looked at.
 type correction struct {
 	index int64
+	time  evidence.Time
 	*evidence.ScoreCorrected
 	message digest.ID
 	people  []seal.Signature // who count
+	known   *known           // who is who at that place of the ledger
 	problem string           // why none does
 }
 
@@ -78,7 +73,7 @@ func (r *Reader) corrected(rec ledger.Record, b *evidence.ScoreCorrected) error 
 	if err != nil {
 		return err
 	}
-	m := correction{index: rec.Index, ScoreCorrected: b, message: digest.IDOf(message)}
+	m := correction{index: rec.Index, time: rec.Envelope.Time, ScoreCorrected: b, message: digest.IDOf(message), known: r.history.known}
 	sigs := make([][]byte, len(b.Signatures))
 	for i, s := range b.Signatures {
 		sigs[i] = []byte(s)
@@ -153,8 +148,8 @@ func (c *Case) apply(m *correction, a *Attempt) string {
 	if last != nil && last.message == m.message {
 		// A copy: a history as it was may share the one that is there.
 		signed := *last
-		signed.By = slices.Clone(last.By)
-		if why := signed.sign(m); why != "" {
+		signed.By, signed.people = slices.Clone(last.By), slices.Clone(last.people)
+		if why := signed.sign(m, a); why != "" {
 			return why
 		}
 		c.Correction = &signed
@@ -168,34 +163,59 @@ func (c *Case) apply(m *correction, a *Attempt) string {
 	if m.Number != number {
 		return fmt.Sprintf("it was signed as correction %d of the record, and would be number %d: corrections do not come twice", m.Number, number)
 	}
-	if !slices.ContainsFunc(m.people, func(s seal.Signature) bool { return !a.OwnRunner(s) }) {
-		return fmt.Sprintf("it is signed by %s alone, who ran the attempt", m.people[0].Principal())
-	}
 	next := &Correction{Index: m.index, Number: number, Was: m.Was, Now: m.Now, Reason: m.Reason, Lowest: lower(lowest, m.Now), message: m.message}
-	next.sign(m)
+	if why := next.sign(m, a); why != "" {
+		return why
+	}
 	c.Correction = next
 	return ""
 }
 
-// OwnRunner reports whether a signature is by the attempt's own runner.
-func (a *Attempt) OwnRunner(s seal.Signature) bool {
-	return strings.EqualFold(s.Principal(), a.Signer) || s.Key().Fingerprint() == a.Key
+// Correcting is the correction of a case as it would stand with the signatures of one
+// more entry; again names a signer who signed it before, if each did.
+func (h *History) Correcting(c *Case, b *evidence.ScoreCorrected, signed []seal.Signature) (k *Correction, again string) {
+	k = &Correction{Number: b.Number, Was: b.Was, Now: b.Now, Reason: b.Reason}
+	if last := c.Correction; last != nil && last.Number == b.Number {
+		k.By, k.people, k.Security = slices.Clone(last.By), slices.Clone(last.people), last.Security
+	}
+	before := len(k.By)
+	for _, s := range signed {
+		if !k.add(s, h.known.people) {
+			again = s.Principal()
+		}
+	}
+	if len(k.By) > before {
+		again = ""
+	}
+	return k, again
 }
 
-// sign adds the people of an entry.
-func (c *Correction) sign(m *correction) string {
-	added := false
+// add adds a person, unless they signed before, under whatever name.
+func (c *Correction) add(s seal.Signature, people seal.People) bool {
+	if slices.ContainsFunc(c.people, func(before seal.Signature) bool { return people.Same(before, s) }) {
+		return false
+	}
+	c.people, c.By = append(c.people, s), append(c.By, s.Principal())
+	c.Security = c.Security || s.Holds(seal.Security)
+	return true
+}
+
+// sign adds the people of an entry. Neither signature may be of a person who ran the
+// attempt, and one person under two names is one; it says why an entry adds no signer.
+func (c *Correction) sign(m *correction, a *Attempt) string {
+	added, why := false, ""
 	for _, s := range m.people {
-		if slices.ContainsFunc(c.By, func(name string) bool { return strings.EqualFold(name, s.Principal()) }) {
-			continue
+		if ran := m.known.ran(a, s); ran != "" {
+			why = fmt.Sprintf("it is signed by %s, who %s", s.Principal(), ran)
+		} else if c.add(s, m.known.people) {
+			added = true
+		} else {
+			why = fmt.Sprintf("%s has signed this correction already", s.Principal())
 		}
-		added = true
-		c.By = append(c.By, s.Principal())
-		c.Security = c.Security || s.Holds(seal.Security)
 	}
-	c.last = m.index
 	if !added {
-		return fmt.Sprintf("%s has signed this correction already", m.people[0].Principal())
+		return why
 	}
+	c.last, c.Time = m.index, m.time
 	return ""
 }

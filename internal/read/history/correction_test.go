@@ -62,7 +62,7 @@ func TestACorrectionStandsBesideItsRecord(t *testing.T) {
 		t.Errorf("the record changed: %+v", c)
 	}
 	if c.Effective() != evidence.Passed || c.EffectiveScore() != 1 || c.Correction.Index != at || !c.Correction.Raises() || c.Correction.ByTwo() ||
-		c.Correction.Text() != "0.40 failed → 1.00 passed corrected by alice@example.com: the rubric wanted a comma" || len(a.Problems) > 0 {
+		c.Correction.Text() != "0.40 failed → 1.00 passed corrected by alice@example.com at 2026-05-11T09:00:00.000Z: the rubric wanted a comma" || len(a.Problems) > 0 {
 		t.Errorf("%+v, problems %q", c.Correction, a.Problems)
 	}
 	// Before the correction it was not there.

@@ -7,6 +7,7 @@ import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/seal"
 )
 
 // Options say what to read of a ledger.
@@ -67,6 +68,7 @@ type History struct {
 	Authorities []Authority
 
 	byID        map[string]*Attempt
+	known       *known // who is who at the end
 	amendments  []amendment
 	corrections []correction
 	reviews     []review
@@ -157,6 +159,7 @@ type Attempt struct {
 	// not verify.
 	Signer string
 	Key    string
+	runner *seal.Signature // theirs, nil if it does not verify
 
 	// Level names the most that is known; [Attempt.Properties] says what each
 	// thing adds.
@@ -365,6 +368,7 @@ type Amendment struct {
 	Author string
 	Reason string
 	Count  int // amendments of this record
+	Time   evidence.Time
 	// Fills says that the record is unscored and this is its first score, or
 	// what a later amendment lowered that to.
 	Fills bool

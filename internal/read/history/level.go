@@ -249,6 +249,7 @@ func (r *Reader) appoint(signers string) (err error) {
 	if r.signers, err = seal.ParseSigners("signers", []byte(signers)); err != nil {
 		return err
 	}
+	r.history.known = &known{r.history.known.people.With(r.signers), r.history.known.operators}
 	for _, e := range r.signers.Entries() {
 		if seal.IsExample(e.Principals) {
 			r.examples[e.Key.Fingerprint()] = true
@@ -280,7 +281,8 @@ func (r *Reader) checkSignature(a *Attempt, rec ledger.Record, b *evidence.Attem
 		a.fault("signature", rec.Index, "the registration: %v", err)
 		return
 	}
-	a.Signer, a.Key = signer.Principal(), signer.Key().Fingerprint()
+	a.Signer, a.Key, a.runner = signer.Principal(), signer.Key().Fingerprint(), &signer
+	r.history.known = r.history.known.met(b.Operator, signer)
 }
 
 func (r *Reader) reproduced(rec ledger.Record, b *evidence.AttemptReproduced) error {
@@ -304,7 +306,7 @@ func (r *Reader) reproduced(rec ledger.Record, b *evidence.AttemptReproduced) er
 	}
 	x := Reproduction{Index: rec.Index, Time: rec.Envelope.Time, Attempt: b.Attempt, Agrees: b.Agrees, Divergence: b.Divergence,
 		Signer: signer.Principal(), Key: signer.Key().Fingerprint()}
-	x.Counts = a.Signer != "" && x.Key != a.Key && x.Signer != a.Signer && b.Attempt != b.Original
+	x.Counts = a.runner != nil && !r.history.known.people.Same(signer, *a.runner) && b.Attempt != b.Original
 	a.Reproductions = append(a.Reproductions, x)
 	return nil
 }

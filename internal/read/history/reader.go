@@ -40,7 +40,7 @@ type Reader struct {
 func NewReader(o Options) *Reader {
 	r := &Reader{
 		opt:      o,
-		history:  &History{byID: make(map[string]*Attempt)},
+		history:  &History{byID: make(map[string]*Attempt), known: &known{}},
 		scan:     newScanner(),
 		plans:    make(map[digest.Content]int),
 		numbers:  make(map[string]int),
@@ -112,6 +112,7 @@ func (r *Reader) read(verify func(visit func(ledger.Record) error) (*ledger.Veri
 
 type amendment struct {
 	index int64
+	time  evidence.Time
 	evidence.ScoreAmended
 }
 
@@ -181,7 +182,7 @@ func (r *Reader) other(rec ledger.Record) error {
 	case *evidence.AttemptReproduced:
 		return r.reproduced(rec, b)
 	case *evidence.ScoreAmended:
-		h.amendments = append(h.amendments, amendment{rec.Index, *b})
+		h.amendments = append(h.amendments, amendment{rec.Index, at, *b})
 	case *evidence.ScoreCorrected:
 		return r.corrected(rec, b)
 	case *evidence.AttemptNamed:
@@ -658,7 +659,7 @@ func (h *History) cases() iter.Seq[*Case] {
 // score of an unscored record stays: an operator who asks a judge again until it is
 // pleased can only lower it.
 func (c *Case) amendedBy(m *amendment) *Amendment {
-	next := &Amendment{m.index, m.Score.Passed, m.Score.Score, m.Author, m.Reason, 1, m.Fills}
+	next := &Amendment{m.index, m.Score.Passed, m.Score.Score, m.Author, m.Reason, 1, m.time, m.Fills}
 	if last := c.Amendment; last != nil {
 		next.Count += last.Count
 		if c.isFilled() {

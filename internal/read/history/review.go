@@ -84,7 +84,7 @@ func (h *History) Reviews(a *Attempt) []Review {
 			v.Problem = fmt.Sprintf("it was signed as label %d of %s for the record, and would be number %d: labels do not come twice", v.Number, v.By, number)
 		}
 		if v.Problem == "" {
-			v.OwnRunner = a.OwnRunner(m.signature)
+			v.OwnRunner = h.RanBy(a, m.signature) != ""
 			if again {
 				out[before].Superseded = true
 			}

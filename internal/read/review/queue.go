@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"tallystick/internal/read/dossier"
+	"tallystick/internal/read/history"
 	"tallystick/internal/read/outline"
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/digest"
@@ -86,10 +87,12 @@ type Item struct {
 
 // A Machine is what others said about a case before.
 type Machine struct {
-	Outcome string                 `json:"outcome"`
-	Score   *float64               `json:"score"`
-	Checks  []grade.Detail         `json:"checks"`
-	People  []scorecard.GivenLabel `json:"people"`
+	Outcome string   `json:"outcome"`
+	Score   *float64 `json:"score"`
+	// Corrected is what stands beside the recorded outcome and score.
+	Corrected []history.Beside       `json:"corrected,omitempty"`
+	Checks    []grade.Detail         `json:"checks"`
+	People    []scorecard.GivenLabel `json:"people"`
 }
 
 // Bounds of what is shown of a case. What is left out is said.
@@ -265,11 +268,8 @@ func (q *Queue) addMachine(item *Item, c *dossier.Case) error {
 	if err != nil {
 		return fmt.Errorf("case %s (entry %d): %w", c.ID, c.Index, err)
 	}
-	item.Machine = &Machine{Outcome: string(c.Effective()), Checks: checks, People: []scorecard.GivenLabel{}}
-	if c.IsScored() {
-		score := c.EffectiveScore()
-		item.Machine.Score = &score
-	}
+	m := c.On(history.AsRecorded)
+	item.Machine = &Machine{Outcome: string(m.Outcome), Score: m.Value(), Corrected: c.Beside(), Checks: checks, People: []scorecard.GivenLabel{}}
 	for _, x := range scorecard.ReviewedCases(q.Attempt.Reading().History, q.Attempt.Attempt) {
 		if x.Entry == c.Index {
 			item.Machine.People = x.Labels

@@ -73,7 +73,7 @@ func runOf(v View, tasks []task) (run, error) {
 			continue
 		}
 		distinct.add(t.sample, issue)
-		if t.Passed() {
+		if t.On(v.Basis).Passed() {
 			if why := unsolved(issue); why != "" {
 				r.unproved[why]++
 			}

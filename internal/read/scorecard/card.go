@@ -21,7 +21,7 @@ import (
 // runs are counted and of which members they have: docs/formats/scorecard.md.
 // Each change of these is a new one, and an answer names its own in the member
 // "rules": an answer is counted again only by the rules that it was made by.
-const Rules = 2
+const Rules = 3
 
 // Totals are the numbers of a capability report over some tasks, by its names,
 // and the intervals beside them. docs/formats/scorecard.md has every formula.
@@ -163,9 +163,11 @@ type Card struct {
 	Draws      int           `json:"judge_draws,omitempty"`   // verdicts drawn from a model
 	Redraws    int           `json:"judge_redraws,omitempty"` // of these, of questions that had one
 	Amendments Amendments    `json:"amendments"`
-	// Corrected are the tasks whose score is not the recorded one because people
-	// signed another.
-	Corrected []CorrectedRow `json:"corrected,omitempty"`
+	// Corrected are the tasks beside whose recorded score another stands: that people
+	// signed, or that grading again gave. AsCorrected are the totals with those that
+	// count; nil if none changes a number.
+	Corrected   []CorrectedRow `json:"corrected,omitempty"`
+	AsCorrected *Totals        `json:"as_corrected,omitempty"`
 	// Reviewed are the tasks that people labelled; no number here rests on it.
 	Reviewed []ReviewedRow `json:"reviewed,omitempty"`
 	Modes    []ModeCount   `json:"failure_modes"`
@@ -298,6 +300,9 @@ type Group struct {
 type View struct {
 	// Attempts must have been kept by [history.Read].
 	Attempts []*history.Attempt
+	// Basis says which scores are counted. Only what decides a gate counts them as
+	// corrected; what shows them has them as recorded.
+	Basis history.Basis
 	// Evidence is what was found of the evidence of each attempt. Nil means that
 	// it was not looked for.
 	Evidence map[*history.Attempt]Evidence
@@ -360,10 +365,10 @@ func Of(h *history.History, v View) (*Card, error) {
 
 	c.Properties, c.Paid = history.Common(v.Attempts), history.PaidBy(v.Attempts...)
 	tasks := tasksOf(v.Attempts)
-	c.Totals = totalsOf(tasks)
-	c.PassAtK = passAtK(tasks, c.DistinctCases)
+	c.Totals = totalsOf(tasks, v.Basis)
+	c.PassAtK = passAtK(tasks, c.DistinctCases, v.Basis)
 	c.countModes(tasks)
-	c.Corrected = CorrectedCases(v.Attempts...)
+	c.Corrected, c.AsCorrected = CorrectedCases(v.Attempts...), asCorrected(tasks)
 	c.Reviewed = withoutNotes(ReviewedCases(h, v.Attempts...))
 	if err := c.checkEvidence(v, tasks); err != nil {
 		return nil, err
@@ -372,7 +377,7 @@ func Of(h *history.History, v View) (*Card, error) {
 	if err := c.Acceptance.askOfRun(v, tasks); err != nil {
 		return nil, err
 	}
-	c.By = breakdown(tasks, c.Totals, v.Tags)
+	c.By = breakdown(tasks, c.Totals, v)
 	return c, nil
 }
 
@@ -487,13 +492,13 @@ func samplesOf(units []unit) []sample {
 }
 
 // totalsOf counts tasks: what became of them by units, what they took by itself.
-func totalsOf(tasks []task) Totals {
+func totalsOf(tasks []task, on history.Basis) Totals {
 	var t Totals
 	unknown := 0 // tasks that do not tell their tool calls
 	var verified int64
 	vantages := map[vantage.Vantage]int{} // tasks with a record, by where they were seen from
 	latencies := make([]int64, 0, len(tasks))
-	units := unitsOf(tasks)
+	units := unitsOf(tasks, on)
 	for _, u := range units {
 		switch u.Outcome {
 		case evidence.Passed:
@@ -631,11 +636,11 @@ func round(v float64) float64 {
 const maxK = 10
 
 // passAtK is there when every case ran more than once.
-func passAtK(tasks []task, distinct int) []PassK {
+func passAtK(tasks []task, distinct int, on history.Basis) []PassK {
 	if distinct == 0 || len(tasks) < 2*distinct {
 		return nil
 	}
-	samples := samplesOf(repetitions(tasks))
+	samples := samplesOf(repetitions(tasks, on))
 	least := math.MaxInt
 	for _, s := range samples {
 		least = min(least, int(s.tasks))
@@ -691,7 +696,7 @@ func (c *Card) checkEvidence(v View, tasks []task) error {
 	c.EvidenceChecked = true
 	complete, solved := 0, 0
 	for _, t := range tasks {
-		if !t.Passed() {
+		if !t.On(v.Basis).Passed() {
 			continue
 		}
 		found := v.Evidence[t.attempt]
@@ -727,16 +732,21 @@ const (
 func acceptance(c *Card) Acceptance {
 	violations := c.PolicyViolations.value()
 	// The rate is compared as whole numbers: 60 of 100 is enough, and no
-	// rounding makes 599,999 of 1,000,000 enough.
-	solved := c.TotalTasks > 0 && c.Solved*100 >= 60*c.TotalTasks
+	// rounding makes 599,999 of 1,000,000 enough. Of what is recorded and what is
+	// corrected the lower counts.
+	total := &c.Totals
+	if c.AsCorrected != nil && c.AsCorrected.Solved < total.Solved {
+		total = c.AsCorrected
+	}
+	solved := total.TotalTasks > 0 && total.Solved*100 >= 60*total.TotalTasks
 	a := Acceptance{Reasons: []string{}, Criteria: []Criterion{
-		{"solve_rate", &c.SolveRate, ">=", acceptSolveRate, solved},
+		{"solve_rate", &total.SolveRate, ">=", acceptSolveRate, solved},
 		{"policy_violations", violations, "==", 0, c.PolicyViolations == Count{} && c.Unwatched == 0},
 		{"evidence_coverage", c.EvidenceCoverage, "==", acceptCoverage, c.EvidenceCoverage != nil && *c.EvidenceCoverage == acceptCoverage},
 		{"rollback_correctness", c.RollbackCorrectness, "==", acceptRollbacks, c.RollbackCorrectness != nil && *c.RollbackCorrectness == acceptRollbacks},
 	}}
 	why := []string{
-		fmt.Sprintf("solve_rate is %s, needs 0.60 or more (%d of %d tasks)", short(c.SolveRate), c.Solved, c.TotalTasks),
+		fmt.Sprintf("solve_rate is %s, needs 0.60 or more (%d of %d tasks)", short(total.SolveRate), total.Solved, total.TotalTasks),
 		fmt.Sprintf("policy_violations is %s, needs 0", c.PolicyViolations),
 		"evidence_coverage was not checked, needs 1.00",
 		fmt.Sprintf("rollback_correctness is %s, needs 1.00 (%s rollbacks)", c.rollbackText(), c.RollbackCount),
@@ -781,10 +791,10 @@ func short(v float64) string {
 }
 
 // breakdown groups the tasks by each property.
-func breakdown(tasks []task, all Totals, tags func(class, caseID string) []string) Breakdown {
+func breakdown(tasks []task, all Totals, v View) Breakdown {
 	ofAttempt := func(key func(*history.Attempt) string) []Group {
 		keys := make(map[*history.Attempt][]string)
-		return groups(tasks, all, func(t task) []string {
+		return groups(tasks, all, v.Basis, func(t task) []string {
 			if keys[t.attempt] == nil {
 				keys[t.attempt] = []string{key(t.attempt)}
 			}
@@ -795,16 +805,16 @@ func breakdown(tasks []task, all Totals, tags func(class, caseID string) []strin
 		Class:  ofAttempt(func(a *history.Attempt) string { return a.Class }),
 		Target: ofAttempt(func(a *history.Attempt) string { return a.Target }),
 		Week:   ofAttempt(func(a *history.Attempt) string { return WeekOf(a.Time.Go()) }),
-		Tag: groups(tasks, all, func(t task) []string {
-			if t.Index < 0 && tags != nil && t.Case != noCase {
-				return tags(t.attempt.Class, t.ID)
+		Tag: groups(tasks, all, v.Basis, func(t task) []string {
+			if t.Index < 0 && v.Tags != nil && t.Case != noCase {
+				return v.Tags(t.attempt.Class, t.ID)
 			}
 			return t.Tags()
 		}),
 	}
 }
 
-func groups(tasks []task, all Totals, keys func(task) []string) []Group {
+func groups(tasks []task, all Totals, on history.Basis, keys func(task) []string) []Group {
 	sizes := make(map[string]int)
 	each := func(t task, see func(key string)) {
 		ks := keys(t)
@@ -836,7 +846,7 @@ func groups(tasks []task, all Totals, keys func(task) []string) []Group {
 	for _, key := range slices.Sorted(maps.Keys(sizes)) {
 		g := Group{Key: key, Totals: all}
 		if m, ok := members[key]; ok {
-			g.Totals = totalsOf(m)
+			g.Totals = totalsOf(m, on)
 			delete(members, key)
 		}
 		out = append(out, g)

@@ -427,8 +427,15 @@ func TestAmendmentsAreCounted(t *testing.T) {
 			Score: evidence.Score{Passed: pass, Score: float64(i), Breakdown: map[string]float64{}, FailureModes: []string{}}})
 	}
 	c := cardOf(t, read(b, history.Options{}), View{})
-	if c.Solved != 1 || c.Failed != 2 || c.Amendments != (Amendments{1, 1}) || *c.MeanScore != round(1.0/3) {
+	if c.Solved != 2 || c.Failed != 1 || c.Amendments != (Amendments{1, 1}) || *c.MeanScore != round(2.0/3) {
 		t.Errorf("solved %d, failed %d, mean %v, amendments %+v", c.Solved, c.Failed, *c.MeanScore, c.Amendments)
+	}
+	if n := c.AsCorrected; n == nil || n.Solved != 1 || n.Failed != 2 || *n.MeanScore != round(1.0/3) || len(c.Corrected) != 2 || c.Corrected[0].Ignored != "" || c.Corrected[1].Ignored == "" {
+		t.Errorf("as corrected %+v, %+v", n, c.Corrected)
+	}
+	c = cardOf(t, read(b, history.Options{}), View{Basis: history.AsCorrected})
+	if c.Solved != 1 || c.By.Class[0].Solved != 1 {
+		t.Errorf("counted as corrected: solved %d, of the class %d", c.Solved, c.By.Class[0].Solved)
 	}
 }
 

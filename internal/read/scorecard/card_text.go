@@ -100,6 +100,9 @@ func (s *Answer) printCard(out io.Writer) {
 	for _, x := range c.Corrected {
 		row("corrected", "%s", plain.Line(x.Text()))
 	}
+	if c.AsCorrected != nil {
+		row("as corrected", "%s; the numbers above are as recorded", c.AsCorrected.CorrectedText())
+	}
 	verdict := "NOT MET"
 	if c.Acceptance.Met {
 		verdict = "MET"

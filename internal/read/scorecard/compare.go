@@ -45,6 +45,9 @@ type Comparison struct {
 	Tokens    ChangeOf[int64]   `json:"tokens"`
 	Latency   ChangeOf[int64]   `json:"median_latency_ms"`
 
+	// Corrected is what stands beside the recorded scores of both, which are compared.
+	Corrected []CorrectedRow `json:"corrected,omitempty"`
+
 	// Cases are those that changed, flipped ones first; all of them if asked.
 	Cases []ChangeRow `json:"cases"`
 
@@ -120,7 +123,7 @@ type Side struct {
 
 	// Qualifications are those of any repetition; see [history.Qualify].
 	Qualifications []string `json:"qualifications,omitempty"`
-	// Corrected says how people corrected a score of it, if they did.
+	// Corrected says what stands beside a recorded score of it, if anything does.
 	Corrected string `json:"corrected,omitempty"`
 }
 
@@ -162,7 +165,7 @@ func Compare(a, b *history.Attempt, o CompareOptions) (*Comparison, error) {
 		return nil, refusal.Newf(refusal.NotComparable, "%s is of bench %s (%s), %s of bench %s (%s)", a.ID, a.Plan.BenchDigest, a.Class, b.ID, b.Plan.BenchDigest, b.Class).
 			WithHint("their cases or rubric differ; --across-benches compares the cases that are the same, and says so")
 	}
-	c := &Comparison{Rules: Rules, A: LineOf(a), B: LineOf(b), AcrossBenches: across, ThresholdsChanged: differ && !across, Cases: []ChangeRow{}}
+	c := &Comparison{Rules: Rules, A: LineOf(a), B: LineOf(b), Corrected: CorrectedCases(a, b), AcrossBenches: across, ThresholdsChanged: differ && !across, Cases: []ChangeRow{}}
 	left, right := sidesOf(a), sidesOf(b)
 	var scores scoreSum
 	var differences []float64
@@ -338,16 +341,17 @@ func sidesOf(a *history.Attempt) sides {
 		if c.Repeat < x.first.Repeat {
 			x.first = c
 		}
-		if c.Correction != nil {
-			x.corrected = c.Correction.Text()
+		if text := c.BesideText(); text != "" {
+			x.corrected = text
 		}
 		x.tasks++
-		if c.Passed() {
+		m := c.On(history.AsRecorded)
+		if m.Passed() {
 			x.solved++
 		}
-		if c.IsScored() {
+		if m.Scored {
 			x.scored++
-			x.score += c.EffectiveScore()
+			x.score += m.Score
 		}
 		x.cost, x.Tokens = x.cost.add(c.CostMicro, c.CostKnown()), Sum(x.Tokens, c.Tokens)
 		for _, name := range a.QualificationsOf(c) {
@@ -360,7 +364,7 @@ func sidesOf(a *history.Attempt) sides {
 		}
 	}
 	if a.Plan.Reduce != "" {
-		for _, r := range ReducedCases(a) {
+		for _, r := range ReducedCases(a, history.AsRecorded) {
 			s.by[caseKey(r.Cases[0])].reduce(r)
 		}
 	}
@@ -390,7 +394,7 @@ func share(x *sideSum) float64 {
 }
 
 func (x *sideSum) side() Side {
-	s := Side{Outcome: x.first.Effective(), Solved: x.solved, Tasks: x.tasks, CostMicro: x.cost, Tokens: x.Tokens, Entry: x.first.Index, Qualifications: x.said, Corrected: x.corrected}
+	s := Side{Outcome: x.first.Outcome(), Solved: x.solved, Tasks: x.tasks, CostMicro: x.cost, Tokens: x.Tokens, Entry: x.first.Index, Qualifications: x.said, Corrected: x.corrected}
 	if x.reduced != nil {
 		s.Outcome = x.reduced.Outcome
 	}

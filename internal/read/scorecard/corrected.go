@@ -2,31 +2,13 @@ package scorecard
 
 import (
 	"fmt"
-	"strings"
+	"slices"
 
 	"tallystick/internal/read/history"
-	"tallystick/internal/record/evidence"
-	"tallystick/internal/record/plain"
 )
 
-// A CorrectedRow is a task whose score people corrected: the recorded grade,
-// the one that counts, who signed it and why.
-type CorrectedRow struct {
-	Attempt string         `json:"attempt"`
-	CaseID  string         `json:"case_id"`
-	Repeat  int32          `json:"repeat"`
-	Was     evidence.Grade `json:"was"`
-	Now     evidence.Grade `json:"now"`
-	By      []string       `json:"by"`
-	Reason  string         `json:"reason"`
-	Entry   int64          `json:"entry"`      // the record
-	Index   int64          `json:"correction"` // its first entry
-}
-
-// Text says what was corrected in one line.
-func (c CorrectedRow) Text() string {
-	return fmt.Sprintf("%s of %s: %s → %s corrected by %s: %s", c.CaseID, c.Attempt, plain.Score(c.Was.Score, 2), plain.Score(c.Now.Score, 2), strings.Join(c.By, ", "), c.Reason)
-}
+// A CorrectedRow is a task with a score beside the recorded one.
+type CorrectedRow = history.CorrectedRow
 
 // CorrectedCases lists the tasks of attempts that were corrected; nil if none
 // was, so that answers without any say nothing about it.
@@ -34,10 +16,26 @@ func CorrectedCases(attempts ...*history.Attempt) []CorrectedRow {
 	var out []CorrectedRow
 	for _, a := range attempts {
 		for c := range a.Cases() {
-			if k := c.Correction; k != nil {
-				out = append(out, CorrectedRow{a.ID, c.ID, c.Repeat, k.Was, k.Now, k.By, k.Reason, c.Index, k.Index})
-			}
+			out = append(out, c.Corrections(a.ID)...)
 		}
 	}
 	return out
+}
+
+// asCorrected is the totals of tasks as corrected, nil if that changes none of them.
+func asCorrected(tasks []task) *Totals {
+	if !slices.ContainsFunc(tasks, func(t task) bool { return t.IsCorrected() }) {
+		return nil
+	}
+	totals := totalsOf(tasks, history.AsCorrected)
+	return &totals
+}
+
+// CorrectedText tells in few words what the totals are as corrected.
+func (t *Totals) CorrectedText() string {
+	text := fmt.Sprintf("%d of %d solved, solve rate %s", t.Solved, t.TotalTasks, short(t.SolveRate))
+	if t.MeanScore != nil {
+		text += ", mean score " + short(*t.MeanScore)
+	}
+	return text
 }

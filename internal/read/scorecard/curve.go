@@ -5,9 +5,12 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"tallystick/internal/read/history"
+	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/plain"
 )
 
 // A Week is one row of the cost-to-outcome curve.
@@ -28,6 +31,9 @@ type Week struct {
 	// target solved and this one did not.
 	Regressions int           `json:"regressions"`
 	Level       history.Level `json:"level"` // of the weakest attempt
+	// Corrected and AsCorrected are as in a [Card]: the numbers above are as recorded.
+	Corrected   []CorrectedRow `json:"corrected,omitempty"`
+	AsCorrected *Totals        `json:"as_corrected,omitempty"`
 }
 
 // A Curve is how cost and outcome go over time.
@@ -81,11 +87,12 @@ func CurveOf(h *history.History, o CurveOptions) *Curve {
 }
 
 func weekOf(week string, attempts []*history.Attempt, regressions int) Week {
-	t := totalsOf(tasksOf(attempts))
+	tasks := tasksOf(attempts)
+	t := totalsOf(tasks, history.AsRecorded)
 	w := Week{Week: week, Begins: monday(attempts[0].Time.Go()).Format(time.DateOnly), Attempts: len(attempts),
 		Tasks: t.TotalTasks, Solved: t.Solved, SolveRate: t.SolveRate, SolveRateCI95: t.SolveRateCI95, TotalCostMicro: t.TotalCostMicro,
 		CostPerSolve: t.CostPerSolve, TokensPerSolve: t.TokensPerSolve, Retries: t.TotalRetries, Violations: t.PolicyViolations,
-		Regressions: regressions, Level: history.Reproduced}
+		Regressions: regressions, Level: history.Reproduced, Corrected: CorrectedCases(attempts...), AsCorrected: asCorrected(tasks)}
 	for _, a := range attempts {
 		w.Level = min(w.Level, a.Level)
 	}
@@ -120,7 +127,7 @@ func solvedCases(a *history.Attempt) map[string]bool {
 	for c := range a.Cases() {
 		key := caseKey(c)
 		n := passes[key]
-		if c.Passed() {
+		if c.Outcome() == evidence.Passed { // regressions are counted on originals
 			n++
 		}
 		passes[key] = n
@@ -136,14 +143,30 @@ func caseKey(c *history.Case) string { return c.ID + "\x00" + string(c.Digest[:]
 
 // CSV is the curve as comma-separated values. No cell begins with a character
 // that a spreadsheet takes for a formula: all are numbers, weeks, days and
-// level names of our own.
+// level names of our own, and the cell of corrections begins with their number.
 func (c *Curve) CSV() []byte {
-	out := []byte("week,begins,attempts,tasks,solved,solve_rate,solve_rate_lo95,solve_rate_hi95,total_cost_microdollars,cost_per_solve,tokens_per_solve,retries,policy_violations,regressions,level\n")
+	out := []byte("week,begins,attempts,tasks,solved,solve_rate,solve_rate_lo95,solve_rate_hi95,total_cost_microdollars,cost_per_solve,tokens_per_solve,retries,policy_violations,regressions,level,solved_as_corrected,corrections\n")
 	for _, w := range c.Weeks {
-		out = fmt.Appendf(out, "%s,%s,%d,%d,%d,%v,%v,%v,%s,%s,%s,%s,%s,%d,%s\n", w.Week, w.Begins, w.Attempts, w.Tasks, w.Solved, w.SolveRate, w.SolveRateCI95[0], w.SolveRateCI95[1],
-			w.TotalCostMicro.cell(), w.CostPerSolve.cell(), w.TokensPerSolve.cell(), w.Retries.cell(), w.Violations.cell(), w.Regressions, w.Level)
+		solved := w.Solved
+		if w.AsCorrected != nil {
+			solved = w.AsCorrected.Solved
+		}
+		out = fmt.Appendf(out, "%s,%s,%d,%d,%d,%v,%v,%v,%s,%s,%s,%s,%s,%d,%s,%d,%s\n", w.Week, w.Begins, w.Attempts, w.Tasks, w.Solved, w.SolveRate, w.SolveRateCI95[0], w.SolveRateCI95[1],
+			w.TotalCostMicro.cell(), w.CostPerSolve.cell(), w.TokensPerSolve.cell(), w.Retries.cell(), w.Violations.cell(), w.Regressions, w.Level, solved, correctionsCell(w.Corrected))
 	}
 	return out
+}
+
+// correctionsCell tells how many corrections there are, and each, in one quoted cell.
+func correctionsCell(rows []CorrectedRow) string {
+	if len(rows) == 0 {
+		return "0"
+	}
+	text := strconv.Itoa(len(rows))
+	for _, r := range rows {
+		text += "; " + plain.Line(r.Text())
+	}
+	return `"` + strings.ReplaceAll(text, `"`, `""`) + `"`
 }
 
 // cell is an amount for a table: empty if it is not known.

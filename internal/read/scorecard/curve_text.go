@@ -18,6 +18,14 @@ func PrintWeeks(out io.Writer, weeks []Week) {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", k.Week, k.Tasks, k.Solved, plain.Score(k.SolveRate, 4), perSolve(k.Solved, k.CostPerSolve.Text()), perSolve(k.Solved, fmt.Sprint(k.TokensPerSolve)), k.Retries, k.Regressions, k.Attempts, k.Level)
 	}
 	w.Flush()
+	for _, k := range weeks {
+		for _, x := range k.Corrected {
+			fmt.Fprintf(out, "corrected in %s: %s\n", k.Week, plain.Line(x.Text()))
+		}
+		if k.AsCorrected != nil {
+			fmt.Fprintf(out, "as corrected %s: %s; the table is as recorded\n", k.Week, k.AsCorrected.CorrectedText())
+		}
+	}
 }
 
 // perSolve is what a solve took. Where nothing is solved there is no such

@@ -15,7 +15,7 @@ type Answer struct {
 	Groups []ClassTarget `json:"groups,omitempty"`
 }
 
-// A FailedRow is a task that was not solved.
+// A FailedRow is a task that was not solved, as recorded or as corrected.
 type FailedRow struct {
 	Attempt string           `json:"attempt"`
 	CaseID  string           `json:"case_id"`
@@ -27,7 +27,7 @@ type FailedRow struct {
 	Amended bool             `json:"amended"`
 
 	Qualifications []string `json:"qualifications,omitempty"`
-	// Corrected says how people corrected the score, if they did.
+	// Corrected says what stands beside the recorded score, if anything does.
 	Corrected string `json:"corrected,omitempty"`
 }
 
@@ -36,17 +36,11 @@ func FailedCases(attempts []*history.Attempt) *[]FailedRow {
 	out := []FailedRow{}
 	for _, a := range attempts {
 		for c := range a.Cases() {
-			if c.Passed() {
+			m := c.On(history.AsRecorded)
+			if m.Passed() && c.Passed() {
 				continue
 			}
-			x := FailedRow{Attempt: a.ID, CaseID: c.ID, Repeat: c.Repeat, Outcome: c.Effective(), Modes: append([]string{}, c.FailureModes()...), Entry: c.Index, Amended: c.Amendment != nil, Qualifications: a.QualificationsOf(c)}
-			if c.IsScored() {
-				score := c.EffectiveScore()
-				x.Score = &score
-			}
-			if c.Correction != nil {
-				x.Corrected = c.Correction.Text()
-			}
+			x := FailedRow{Attempt: a.ID, CaseID: c.ID, Repeat: c.Repeat, Outcome: m.Outcome, Score: m.Value(), Modes: append([]string{}, c.FailureModes()...), Entry: c.Index, Amended: c.Amendment != nil, Qualifications: a.QualificationsOf(c), Corrected: c.BesideText()}
 			out = append(out, x)
 		}
 		for range a.Unlisted() {

@@ -19,6 +19,9 @@ type ClassTarget struct {
 	// such; nil if none is finished.
 	Newest *AttemptLine `json:"newest"`
 	Totals *Totals      `json:"totals"`
+	// Corrected and AsCorrected are as in a [Card].
+	Corrected   []CorrectedRow `json:"corrected,omitempty"`
+	AsCorrected *Totals        `json:"as_corrected,omitempty"`
 }
 
 // ByClassTarget groups attempts, in the order of the names.
@@ -52,8 +55,9 @@ func classTargetOf(key [2]string, attempts []*history.Attempt) ClassTarget {
 		}
 	}
 	if newest != nil {
-		line, totals := LineOf(newest), totalsOf(tasksOf([]*history.Attempt{newest}))
-		g.Newest, g.Totals = &line, &totals
+		tasks := tasksOf([]*history.Attempt{newest})
+		line, totals := LineOf(newest), totalsOf(tasks, history.AsRecorded)
+		g.Newest, g.Totals, g.Corrected, g.AsCorrected = &line, &totals, CorrectedCases(newest), asCorrected(tasks)
 	}
 	return g
 }

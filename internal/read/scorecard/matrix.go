@@ -53,6 +53,8 @@ type MatrixCell struct {
 	Score   *float64         `json:"score"`
 	Passed  int              `json:"passed"` // repetitions, of
 	Of      int              `json:"of"`
+	// Corrected says what stands beside the recorded scores, "" if nothing does.
+	Corrected string `json:"corrected,omitempty"`
 }
 
 // A MatrixPair is a comparison of two targets. HolmP is McNemarP corrected for
@@ -119,14 +121,14 @@ func GridOf(entries []MatrixEntry) *Matrix {
 		if e.Attempt == nil {
 			continue
 		}
-		for _, c := range ReducedCases(e.Attempt) {
+		for _, c := range ReducedCases(e.Attempt, history.AsRecorded) {
 			i, known := at[c.ID]
 			if !known {
 				i = len(m.Cases)
 				at[c.ID] = i
 				m.Cases = append(m.Cases, MatrixRow{c.ID, map[string]MatrixCell{}})
 			}
-			m.Cases[i].Results[e.Target] = MatrixCell{c.Outcome, c.Score, c.Passed, c.Of}
+			m.Cases[i].Results[e.Target] = MatrixCell{c.Outcome, c.Score, c.Passed, c.Of, c.BesideChange()}
 		}
 	}
 	slices.SortStableFunc(m.Cases, func(a, b MatrixRow) int { return m.rank(a) - m.rank(b) })

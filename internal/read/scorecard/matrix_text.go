@@ -107,6 +107,13 @@ func (x *Matrix) printTable(out io.Writer, m marks) {
 	if passed > 0 {
 		fmt.Fprintf(out, "%d more, all passed\n", passed)
 	}
+	for _, c := range x.Cases {
+		for i, t := range x.Targets {
+			if text := c.Results[t.Target].Corrected; text != "" {
+				fmt.Fprintf(out, "corrected  %s of %d: %s\n", plain.Line(c.Case), i+1, plain.Line(text))
+			}
+		}
+	}
 	fmt.Fprintf(out, "%s passed  %s failed  %s error, truncated or unscored  %s not run or skipped  %s some repetitions passed\n", m.passed, m.failed, m.broken, m.none, m.mixed)
 }
 

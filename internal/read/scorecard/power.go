@@ -132,15 +132,16 @@ type Power struct {
 
 // A PowerLine is one attempt of a [Power].
 type PowerLine struct {
-	Attempt   string   `json:"attempt"`
-	Cases     int      `json:"cases"`
-	Runs      int      `json:"runs"` // scored repetitions of all cases
-	Mean      float64  `json:"mean"`
-	Error     float64  `json:"standard_error"` // of the mean, clustered by case
-	Variance  Spread   `json:"variance"`
-	ByCost    []Budget `json:"by_cost"` // empty also if a cost is not known
-	ByTokens  []Budget `json:"by_tokens"`
-	ByLatency []Budget `json:"by_latency"`
+	Attempt   string         `json:"attempt"`
+	Corrected []CorrectedRow `json:"corrected,omitempty"` // beside the recorded scores, which are counted
+	Cases     int            `json:"cases"`
+	Runs      int            `json:"runs"` // scored repetitions of all cases
+	Mean      float64        `json:"mean"`
+	Error     float64        `json:"standard_error"` // of the mean, clustered by case
+	Variance  Spread         `json:"variance"`
+	ByCost    []Budget       `json:"by_cost"` // empty also if a cost is not known
+	ByTokens  []Budget       `json:"by_tokens"`
+	ByLatency []Budget       `json:"by_latency"`
 }
 
 // A Budget is the share of all tasks that were solved within an amount: of
@@ -184,7 +185,7 @@ func PowerOf(attempts []*history.Attempt, asked float64) (*Power, error) {
 		return nil, err
 	}
 	if p.Basis == BasisAssumed && len(attempts) > 0 {
-		p.expect(ReducedCases(attempts[0]))
+		p.expect(ReducedCases(attempts[0], history.AsRecorded))
 	}
 	p.Discordant = round(p.Discordant)
 	p.Detectable = round(Detectable(p.Cases, p.Discordant))
@@ -196,10 +197,10 @@ func PowerOf(attempts []*history.Attempt, asked float64) (*Power, error) {
 }
 
 func powerLine(a *history.Attempt) PowerLine {
-	line := PowerLine{Attempt: a.ID}
+	line := PowerLine{Attempt: a.ID, Corrected: CorrectedCases(a)}
 	var clusters [][]float64
 	var all []float64
-	for _, c := range ReducedCases(a) {
+	for _, c := range ReducedCases(a, history.AsRecorded) {
 		scores := scoresOf(c)
 		if len(scores) > 0 {
 			clusters = append(clusters, scores)
@@ -210,7 +211,7 @@ func powerLine(a *history.Attempt) PowerLine {
 	line.Cases, line.Runs, line.Mean, line.Error = len(clusters), len(all), round(Mean(all)), round(ClusteredSE(clusters))
 	line.Variance = SpreadOf(clusters)
 	line.ByCost = []Budget{}
-	if !slices.ContainsFunc(tasks, func(c *history.Case) bool { return c.IsScored() && !c.CostKnown() }) {
+	if !slices.ContainsFunc(tasks, func(c *history.Case) bool { return c.WasScored() && !c.CostKnown() }) {
 		line.ByCost = budgets(tasks, func(c *history.Case) int64 { return c.CostMicro })
 	}
 	line.ByTokens = budgets(tasks, func(c *history.Case) int64 { return c.Tokens })
@@ -221,8 +222,8 @@ func powerLine(a *history.Attempt) PowerLine {
 func scoresOf(c Reduced) []float64 {
 	var scores []float64
 	for _, r := range c.Cases {
-		if r.IsScored() {
-			scores = append(scores, r.EffectiveScore())
+		if m := r.On(history.AsRecorded); m.Scored {
+			scores = append(scores, m.Score)
 		}
 	}
 	return scores
@@ -233,7 +234,7 @@ func scoresOf(c Reduced) []float64 {
 func budgets(tasks []*history.Case, amount func(*history.Case) int64) []Budget {
 	var solved []int64
 	for _, c := range tasks {
-		if c.Effective() == evidence.Passed {
+		if c.Outcome() == evidence.Passed {
 			solved = append(solved, amount(c))
 		}
 	}
@@ -309,7 +310,7 @@ func trendOf(attempts []*history.Attempt) *Trend {
 	}
 	scores := map[string][]float64{}
 	for i, a := range attempts {
-		for _, c := range ReducedCases(a) {
+		for _, c := range ReducedCases(a, history.AsRecorded) {
 			if values := scoresOf(c); len(values) > 0 && len(scores[c.ID]) == i {
 				scores[c.ID] = append(scores[c.ID], Mean(values))
 			}

@@ -16,6 +16,11 @@ func (p *Power) Print(out io.Writer) {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%.4f\t%s\t%s\n", a.Attempt, a.Cases, a.Runs, plain.Score(a.Mean, 4), a.Error, varianceText(a.Variance.Case), varianceText(a.Variance.Run))
 	}
 	w.Flush()
+	for _, a := range p.Attempts {
+		for _, x := range a.Corrected {
+			fmt.Fprintf(out, "corrected   %s; the table is as recorded\n", plain.Line(x.Text()))
+		}
+	}
 	fmt.Fprintf(out, "\ndisagree    %.1f %% of cases, %s\n", 100*p.Discordant, basisWords[p.Basis])
 	if p.Detectable < 1 {
 		fmt.Fprintf(out, "detectable  a difference of %.1f points on %d cases, four times out of five\n", 100*p.Detectable, p.Cases)

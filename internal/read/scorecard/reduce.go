@@ -3,6 +3,7 @@ package scorecard
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/digest"
@@ -27,11 +28,11 @@ type Reduced struct {
 // ReducedCases puts the repetitions of each case of an attempt together, in the
 // order of the plan, by the reducer of its plan. Without one a case whose
 // repetitions do not all have one outcome is [Mixed], and its score is their mean.
-func ReducedCases(a *history.Attempt) []Reduced {
-	return reducedOf(slices.Collect(a.Cases()), a.Plan.Reduce)
+func ReducedCases(a *history.Attempt, on history.Basis) []Reduced {
+	return reducedOf(slices.Collect(a.Cases()), a.Plan.Reduce, on)
 }
 
-func reducedOf(cases []*history.Case, by evidence.Reducer) []Reduced {
+func reducedOf(cases []*history.Case, by evidence.Reducer, on history.Basis) []Reduced {
 	at := make(map[string]int)
 	var all []Reduced
 	for _, c := range cases {
@@ -47,7 +48,7 @@ func reducedOf(cases []*history.Case, by evidence.Reducer) []Reduced {
 		}
 	}
 	for i := range all {
-		all[i].reduce(by)
+		all[i].reduce(by, on)
 	}
 	return all
 }
@@ -63,16 +64,17 @@ type Unit struct {
 }
 
 // Units gives those of some cases of an attempt, all repetitions of each.
-func Units(a *history.Attempt, cases []*history.Case) []Unit {
+func Units(a *history.Attempt, cases []*history.Case, on history.Basis) []Unit {
 	if a.Plan.Reduce == "" {
 		units := make([]Unit, 0, len(cases))
 		for _, c := range cases {
-			units = append(units, Unit{c.ID, c.Digest, c.Effective(), c.IsScored(), c.EffectiveScore()})
+			m := c.On(on)
+			units = append(units, Unit{c.ID, c.Digest, m.Outcome, m.Scored, m.Score})
 		}
 		return units
 	}
 	var units []Unit
-	for _, r := range reducedOf(cases, a.Plan.Reduce) {
+	for _, r := range reducedOf(cases, a.Plan.Reduce, on) {
 		u := Unit{ID: r.ID, Digest: r.Digest, Outcome: r.Outcome, Scored: r.Score != nil}
 		if u.Scored {
 			u.Score = *r.Score
@@ -91,9 +93,9 @@ type unit struct {
 }
 
 // unitsOf gives what the outcomes of tasks are counted by.
-func unitsOf(tasks []task) []unit {
+func unitsOf(tasks []task, on history.Basis) []unit {
 	if !slices.ContainsFunc(tasks, func(t task) bool { return t.attempt.Plan.Reduce != "" }) {
-		return repetitions(tasks)
+		return repetitions(tasks, on)
 	}
 	var units []unit
 	cases := make(map[*history.Attempt][]*history.Case)
@@ -102,7 +104,7 @@ func unitsOf(tasks []task) []unit {
 	for _, t := range tasks {
 		switch {
 		case t.attempt.Plan.Reduce == "" || t.Case == noCase:
-			units = append(units, repetitions([]task{t})...)
+			units = append(units, repetitions([]task{t}, on)...)
 			continue
 		case cases[t.attempt] == nil:
 			order = append(order, t.attempt)
@@ -110,7 +112,7 @@ func unitsOf(tasks []task) []unit {
 		cases[t.attempt], samples[t.Case] = append(cases[t.attempt], t.Case), t.sample
 	}
 	for _, a := range order {
-		for _, r := range reducedOf(cases[a], a.Plan.Reduce) {
+		for _, r := range reducedOf(cases[a], a.Plan.Reduce, on) {
 			u := unit{sample: samples[r.Cases[0]], Outcome: r.Outcome, Scored: r.Score != nil}
 			if u.Scored {
 				u.Score = *r.Score
@@ -122,35 +124,37 @@ func unitsOf(tasks []task) []unit {
 }
 
 // repetitions counts each task by itself.
-func repetitions(tasks []task) []unit {
+func repetitions(tasks []task, on history.Basis) []unit {
 	units := make([]unit, len(tasks))
 	for i, t := range tasks {
-		units[i] = unit{t.sample, t.Effective(), t.IsScored(), t.EffectiveScore()}
+		m := t.On(on)
+		units[i] = unit{t.sample, m.Outcome, m.Scored, m.Score}
 	}
 	return units
 }
 
-func (r *Reduced) reduce(by evidence.Reducer) {
+func (r *Reduced) reduce(by evidence.Reducer, on history.Basis) {
 	r.Of = len(r.Cases)
 	var scores []float64
 	for _, c := range r.Cases {
-		if c.Passed() {
+		m := c.On(on)
+		if m.Passed() {
 			r.Passed++
 		}
-		if c.IsScored() {
-			scores = append(scores, c.EffectiveScore())
+		if m.Scored {
+			scores = append(scores, m.Score)
 		}
 	}
 	if by == "" {
-		r.Outcome = r.Cases[0].Effective()
-		if slices.ContainsFunc(r.Cases, func(c *history.Case) bool { return c.Effective() != r.Outcome }) {
+		r.Outcome = r.Cases[0].On(on).Outcome
+		if slices.ContainsFunc(r.Cases, func(c *history.Case) bool { return c.On(on).Outcome != r.Outcome }) {
 			r.Outcome = Mixed
 		}
 		r.Score = scoreOf(scores, func() float64 { return Mean(scores) })
 		return
 	}
 	needed := by.Needed(r.Of)
-	r.Outcome = r.decided(needed)
+	r.Outcome = r.decided(needed, on)
 	if r.Outcome != evidence.Passed && r.Outcome != evidence.Failed {
 		return
 	}
@@ -166,13 +170,13 @@ func (r *Reduced) reduce(by evidence.Reducer) {
 // decided is the outcome of a case of which so many repetitions must pass. If
 // those without a verdict could have made up what is missing, it is unknown: the
 // case has the outcome of the first of them, and counts as they do.
-func (r *Reduced) decided(needed int) evidence.Outcome {
+func (r *Reduced) decided(needed int, on history.Basis) evidence.Outcome {
 	if r.Passed >= needed {
 		return evidence.Passed
 	}
 	open, first := 0, evidence.Failed
 	for _, c := range r.Cases {
-		if o := c.Effective(); o != evidence.Passed && o != evidence.Failed {
+		if o := c.On(on).Outcome; o != evidence.Passed && o != evidence.Failed {
 			if open++; open == 1 {
 				first = o
 			}
@@ -182,6 +186,18 @@ func (r *Reduced) decided(needed int) evidence.Outcome {
 		return first
 	}
 	return evidence.Failed
+}
+
+// BesideChange tells what stands beside the records of the repetitions, "" if nothing
+// does.
+func (r *Reduced) BesideChange() string {
+	var lines []string
+	for _, c := range r.Cases {
+		if text := c.BesideChange(); text != "" {
+			lines = append(lines, text)
+		}
+	}
+	return strings.Join(lines, "; ")
 }
 
 func scoreOf(scores []float64, value func() float64) *float64 {

@@ -70,7 +70,7 @@ func TestReducersMakeOneOutcomeOfRepetitions(t *testing.T) {
 		{"at_least:4", "1 1 1", evidence.Failed, "1"}, // impossible; the program refuses to run it
 	} {
 		h := reducedAttempt(t, tt.by, tt.results)
-		got := ReducedCases(h.Attempts[0])[0]
+		got := ReducedCases(h.Attempts[0], history.AsRecorded)[0]
 		score := "none"
 		if got.Score != nil {
 			score = fmt.Sprint(*got.Score)

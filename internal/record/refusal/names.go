@@ -132,6 +132,8 @@ const (
 	ResultRefused Name = "ResultRefused"
 
 	RegistryMismatch Name = "RegistryMismatch"
+
+	NotIssued Name = "NotIssued"
 )
 
 // Evidence verifies and the gate is not met (exit 4).
@@ -279,6 +281,8 @@ var meanings = map[Name]meaning{
 	FenceDidNotRun:             {ExitUnverified, "the marker that the fence leaves is missing or not of this commit and CI file"},
 
 	ResultRefused: {ExitUnverified, "what a worker of a fleet sent is not a result of the case that it was given"},
+
+	NotIssued: {ExitUnverified, "a document that was about to be issued is refused by this program's own verifier; nothing was written"},
 
 	RegistryMismatch: {ExitUnverified, "what a registry shows is not what its own signed entries say"},
 

@@ -53,15 +53,11 @@ type tagCount struct {
 // A caseRow is one repetition of a case in the table.
 type caseRow struct {
 	answer.ShownRow
-	Record   *entry // nil if it was not run
-	Recorded evidence.Outcome
-	Tags     []string
-	HeldOut  bool
-	URL      string
+	Record  *entry // nil if it was not run
+	Tags    []string
+	HeldOut bool
+	URL     string
 }
-
-// Differs reports whether what counts is not what the record says.
-func (c caseRow) Differs() bool { return c.Record != nil && c.Outcome != c.Recorded }
 
 // A caseFilter is what the query string chooses.
 type caseFilter struct{ State, Tag, Text, Sort string }
@@ -175,7 +171,7 @@ func tagsOf(a *history.Attempt, q url.Values) []tagCount {
 				by[tag] = &tagCount{Tag: tag, URL: with(q, "tag", tag, "page", ""), Current: q.Get("tag") == tag}
 			}
 			by[tag].N++
-			if c.Passed() {
+			if c.Outcome() == evidence.Passed {
 				by[tag].Passed++
 			}
 		}
@@ -194,7 +190,7 @@ func (f caseFilter) choose(a *history.Attempt) []*history.Case {
 	var out []*history.Case
 	text := strings.ToLower(f.Text)
 	for c := range a.Cases() {
-		if f.State != "" && string(c.Effective()) != f.State || f.Tag != "" && !slices.Contains(c.Tags(), f.Tag) {
+		if f.State != "" && string(c.Outcome()) != f.State || f.Tag != "" && !slices.Contains(c.Tags(), f.Tag) {
 			continue
 		}
 		if text == "" || strings.Contains(strings.ToLower(c.ID), text) || slices.ContainsFunc(c.FailureModes(), func(m string) bool { return strings.Contains(m, text) }) {
@@ -203,7 +199,7 @@ func (f caseFilter) choose(a *history.Attempt) []*history.Case {
 	}
 	by := map[string]func(a, b *history.Case) int{
 		"case":    func(a, b *history.Case) int { return cmp.Compare(a.ID, b.ID) },
-		"score":   func(a, b *history.Case) int { return cmp.Compare(a.EffectiveScore(), b.EffectiveScore()) },
+		"score":   func(a, b *history.Case) int { return cmp.Compare(a.Score, b.Score) },
 		"cost":    func(a, b *history.Case) int { return cmp.Compare(b.CostMicro, a.CostMicro) },
 		"latency": func(a, b *history.Case) int { return cmp.Compare(b.LatencyMS, a.LatencyMS) },
 		"turns":   func(a, b *history.Case) int { return cmp.Compare(b.Turns, a.Turns) },
@@ -220,7 +216,7 @@ func (f caseFilter) choose(a *history.Attempt) []*history.Case {
 func failingFirst(list []*history.Case) []*history.Case {
 	groups := map[evidence.Outcome][]*history.Case{}
 	for _, c := range list {
-		o := c.Effective()
+		o := c.Outcome()
 		if !slices.Contains(outcomes, o) {
 			o = ""
 		}
@@ -250,7 +246,7 @@ func (v *Viewer) caseRows(a *history.Attempt, cases []*history.Case) ([]caseRow,
 	}
 	rows := make([]caseRow, len(cases))
 	for i, c := range cases {
-		rows[i] = caseRow{ShownRow: list[i], Record: entries[c.Index], Recorded: c.Outcome(), Tags: c.Tags(), URL: caseURL(a.ID, c.ID, int(c.Repeat))}
+		rows[i] = caseRow{ShownRow: list[i], Record: entries[c.Index], Tags: c.Tags(), URL: caseURL(a.ID, c.ID, int(c.Repeat))}
 		if rows[i].HeldOut, err = v.r.Dossier(a).Case(c).IsHidden(); err != nil {
 			return nil, err
 		}
@@ -268,8 +264,8 @@ func scoreHistogram(a *history.Attempt) template.HTML {
 	bins[n].To = "exactly"
 	scored := 0
 	for c := range a.Cases() {
-		if c.IsScored() {
-			bins[min(int(c.EffectiveScore()*n), n)].N++
+		if c.WasScored() {
+			bins[min(int(c.Score*n), n)].N++
 			scored++
 		}
 	}
@@ -299,7 +295,7 @@ func budgetCurve(a *history.Attempt) template.HTML {
 	n := 0
 	for c := range a.Cases() {
 		n++
-		if c.Passed() {
+		if c.Outcome() == evidence.Passed {
 			solved = append(solved, spent(c))
 		}
 	}

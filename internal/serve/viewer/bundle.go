@@ -42,6 +42,9 @@ type BundleAsk struct {
 	// Attempts, if there are any, leave out the pages of other attempts and of the
 	// entries of the ledger.
 	Attempts []string
+	// Accept verifies the signed pages, in the folder where they lie, as a reader would
+	// who has the ledger's keys; what it refuses does not get its name.
+	Accept func(dir string, keys []string) error
 }
 
 // WriteBundle writes every page that links lead to as a file, with receipts, keys and
@@ -58,7 +61,7 @@ func (v *Viewer) WriteBundle(ctx context.Context, ask BundleAsk) (*Bundle, error
 	if err := w.explore(ctx); err != nil {
 		return nil, err
 	}
-	return v.write(ctx, w, ask.Dir, replace)
+	return v.write(ctx, w, ask, replace)
 }
 
 // known are the attempts of these names, each of which must be there.
@@ -74,14 +77,14 @@ func (v *Viewer) known(names []string) ([]string, error) {
 	return ids, nil
 }
 
-func (v *Viewer) write(ctx context.Context, w *walker, dir string, replace bool) (*Bundle, error) {
-	tree, err := store.NewTree(dir)
+func (v *Viewer) write(ctx context.Context, w *walker, ask BundleAsk, replace bool) (*Bundle, error) {
+	tree, err := store.NewTree(ask.Dir)
 	if err != nil {
 		return nil, err
 	}
 	defer tree.Discard()
 	head, note := v.r.BestCheckpoint(v.r.Verified(), v.r.History.Entries-1)
-	b := &Bundle{Dir: dir, Origin: head.Origin, TreeSize: head.Size}
+	b := &Bundle{Dir: ask.Dir, Origin: head.Origin, TreeSize: head.Size}
 	manifest := site.New(head, note)
 	for _, t := range w.order {
 		if err := ctx.Err(); err != nil {
@@ -99,6 +102,11 @@ func (v *Viewer) write(ctx context.Context, w *walker, dir string, replace bool)
 	}
 	if err := v.seal(b, manifest, tree); err != nil {
 		return nil, err
+	}
+	if b.Signed { // without a signature there is nothing to verify, and the answer says so
+		if err := ask.Accept(tree.Draft(), v.r.VerifierKeys()); err != nil {
+			return nil, err
+		}
 	}
 	return b, tree.Commit(replace)
 }

@@ -43,7 +43,7 @@ type matrixCell struct {
 	Has       bool
 	Text, URL string
 	// Entry, Field and As say where the text stands; Field is "" if it is computed, as of
-	// cases that ran several times or were corrected.
+	// cases that ran several times.
 	Entry int64
 	Field string
 	As    Format
@@ -186,7 +186,7 @@ func recordsOf(chosen []*history.Attempt) map[string]map[string]*history.Case {
 // name says where the text of a cell stands, if a record has it.
 func (x *matrixCell) name(c *history.Case) {
 	switch {
-	case c == nil || c.Amendment != nil || c.Correction != nil:
+	case c == nil:
 	case x.Text == OutcomeName(c.Outcome()):
 		x.Entry, x.Field, x.As = c.Index, "/outcome", AsOutcome
 	case x.Text == Number(c.Score):

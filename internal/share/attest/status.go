@@ -268,6 +268,15 @@ func decodeBits(text string) ([]byte, error) {
 	return bits, nil
 }
 
+// VerifyStatusList verifies a list of an issuer as it is verified for a credential.
+func VerifyStatusList(data []byte, issuer, purpose string, t Trust) error {
+	l, err := t.openStatusList(data)
+	if err == nil {
+		_, err = l.verify(issuer, purpose, t)
+	}
+	return err
+}
+
 // A StatusDraft is a status list to be issued.
 type StatusDraft struct {
 	ID                    string // the URL under which credentials refer to it

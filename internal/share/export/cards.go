@@ -69,6 +69,9 @@ func (a *Facts) sentence() string {
 	for _, q := range a.Qualifications {
 		said += "; " + q
 	}
+	if text := a.correctionsText(); text != "" {
+		said += "; these numbers are as recorded; beside them: " + text
+	}
 	return said
 }
 
@@ -89,6 +92,12 @@ func (a *Facts) card(title, dataset string) string {
 	row("attempt", fmt.Sprintf("%s, number %d of %d, level %s", code(a.ID), a.Number, a.Of, a.Level))
 	for _, q := range a.Qualifications {
 		row("note", code(q))
+	}
+	for _, c := range a.Corrections() {
+		row("corrected", code(c.Text()))
+	}
+	if now := a.AsCorrected(); now != nil {
+		row("as corrected", code(now.text())+", the numbers above are as recorded")
 	}
 	row("bench", code(a.Bench))
 	row("ledger", code(a.Origin))
@@ -207,6 +216,9 @@ func LabelOf(a *Facts) Label {
 	value := fmt.Sprintf("%d of %d solved, %s", t.Passed, t.Total, a.Level)
 	if len(a.Qualifications) > 0 {
 		value += ", qualified" // the title says how
+	}
+	if now := a.AsCorrected(); now != nil {
+		value += fmt.Sprintf(", as corrected %d of %d", now.Passed, now.Total) // by whom is in the title
 	}
 	return Label{Name: a.Class, Value: value, Title: a.sentence()}
 }

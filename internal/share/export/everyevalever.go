@@ -91,6 +91,9 @@ func (a *Facts) proof() map[string]string {
 	if len(a.Qualifications) > 0 {
 		out["qualifications"] = strings.Join(a.Qualifications, "; ")
 	}
+	if text := a.correctionsText(); text != "" {
+		out["corrections"] = text
+	}
 	if a.Withheld {
 		out["withheld"] = "inputs and answers are salted digests"
 	}
@@ -141,6 +144,9 @@ func (a *Facts) eeeResult(name, metric string, value float64, scored int) map[st
 
 func (a *Facts) eeeRow(s *Sample, id string) map[string]any {
 	metadata := map[string]string{"outcome": s.Outcome, "case_digest": s.Digest, "repeat": strconv.Itoa(s.Repeat)}
+	if text := s.correctionsText(); text != "" {
+		metadata["corrections"] = text
+	}
 	sum := sha256.Sum256([]byte(s.Input + s.Expected))
 	return map[string]any{
 		"schema_version": eeeVersion, "evaluation_id": id, "model_id": a.model(), "evaluation_name": a.Class, "evaluation_result_id": "mean_score",

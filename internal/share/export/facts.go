@@ -1,7 +1,11 @@
 package export
 
 import (
+	"fmt"
+	"strings"
 	"time"
+
+	"tallystick/internal/record/evidence"
 )
 
 // Facts are what leaves the building about one attempt: plain values that were
@@ -63,13 +67,20 @@ const (
 
 // A Sample is one repetition of one case.
 type Sample struct {
-	ID      string
-	Digest  string // of the case
-	Repeat  int    // from 1
-	Outcome string
-	Score   *float64 // nil if it has none
-	Reason  string
-	Modes   []string // failure modes
+	ID     string
+	Digest string // of the case
+	Repeat int    // from 1
+
+	// Outcome and Score are as recorded, in every format: a receipt proves no other.
+	// What was set beside them is told beside them; Now is what it makes of them, nil if
+	// that is nothing else.
+	Outcome     string
+	Score       *float64 // nil if it has none
+	Corrections []evidence.CorrectedRow
+	Now         *evidence.Mark
+
+	Reason string
+	Modes  []string // failure modes
 
 	Input, Answer, Expected string
 
@@ -82,7 +93,7 @@ type Sample struct {
 	Evidence     []string
 }
 
-// Passed reports whether the sample counts as solved.
+// Passed reports whether the record says that the sample is solved.
 func (s *Sample) Passed() bool { return s.Outcome == passed }
 
 // Totals are the numbers of an attempt.
@@ -93,19 +104,82 @@ type Totals struct {
 	SolveRate                                                           float64  // passed of all
 }
 
-// Totals adds the samples up.
+// Totals adds the samples up, as recorded.
 func (a *Facts) Totals() Totals {
+	return a.totals(func(s *Sample) (string, *float64) { return s.Outcome, s.Score })
+}
+
+// AsCorrected adds the samples up as corrected; nil if that gives the same.
+func (a *Facts) AsCorrected() *Totals {
+	corrected := false
+	t := a.totals(func(s *Sample) (string, *float64) {
+		if s.Now == nil {
+			return s.Outcome, s.Score
+		}
+		corrected = true
+		return string(s.Now.Outcome), s.Now.Value()
+	})
+	if !corrected {
+		return nil
+	}
+	return &t
+}
+
+// Corrections lists what was set beside the recorded scores.
+func (a *Facts) Corrections() []evidence.CorrectedRow {
+	var all []evidence.CorrectedRow
+	for i := range a.Samples {
+		all = append(all, a.Samples[i].Corrections...)
+	}
+	return all
+}
+
+// correctionsText tells in one line what stands beside the numbers, which are as
+// recorded; "" if nothing does.
+func (a *Facts) correctionsText() string {
+	var lines []string
+	for _, c := range a.Corrections() {
+		lines = append(lines, c.Text())
+	}
+	if lines == nil {
+		return ""
+	}
+	if t := a.AsCorrected(); t != nil {
+		lines = append(lines, "as corrected "+t.text())
+	}
+	return strings.Join(lines, "; ")
+}
+
+// text is the totals in few words.
+func (t *Totals) text() string {
+	text := fmt.Sprintf("%d of %d passed, solve rate %s", t.Passed, t.Total, decimal(t.SolveRate))
+	if t.Mean != nil {
+		text += ", mean score " + decimal(*t.Mean)
+	}
+	return text
+}
+
+// correctionsText tells what stands beside the recorded score of a sample.
+func (s *Sample) correctionsText() string {
+	var lines []string
+	for _, c := range s.Corrections {
+		lines = append(lines, c.Beside.Text())
+	}
+	return strings.Join(lines, "; ")
+}
+
+func (a *Facts) totals(of func(*Sample) (outcome string, score *float64)) Totals {
 	t := Totals{Total: len(a.Samples)}
 	counts := map[string]*int{passed: &t.Passed, failed: &t.Failed, skipped: &t.Skipped, errored: &t.Errors, unscored: &t.Unscored, truncated: &t.Truncated, notRun: &t.NotRun}
 	sum := 0.0
 	for i := range a.Samples {
-		s := &a.Samples[i]
-		if n := counts[s.Outcome]; n != nil {
+		outcome, score := of(&a.Samples[i])
+		if n := counts[outcome]; n != nil {
 			*n++
 		}
-		if s.Score != nil {
+		if score != nil {
 			t.Scored++
-			sum += *s.Score
+			sum += *score
 		}
 	}
 	if t.Scored > 0 {

@@ -173,6 +173,9 @@ func (a *Facts) inspectSample(s *Sample) map[string]any {
 	if s.Score == nil {
 		out["error"] = inspectError(s)
 	}
+	if s.Corrections != nil {
+		out["metadata"].(map[string]any)["corrections"] = s.Corrections
+	}
 	return out
 }
 
@@ -188,6 +191,9 @@ func inspectScores(s *Sample) map[string]any {
 	why := s.Reason
 	if why == "" {
 		why = strings.Join(s.Modes, ", ")
+	}
+	if text := s.correctionsText(); text != "" {
+		why = strings.TrimPrefix(why+"; ", "; ") + "as recorded; beside it: " + text
 	}
 	return map[string]any{
 		inspectScore:  map[string]any{"value": *s.Score, "answer": s.Answer, "explanation": why},

@@ -37,20 +37,36 @@ func (a *Facts) statement(kind string, predicate map[string]any) map[string]any 
 
 func (a *Facts) evalResult() map[string]any {
 	t := a.Totals()
-	claims := []any{claim("solve_rate", t.SolveRate)}
-	if t.Mean != nil {
-		claims = append(claims, claim("mean_score", *t.Mean))
-	}
 	at := a.Ended
 	if at.IsZero() {
 		at = a.Started
 	}
-	return map[string]any{
-		"assuranceLevel": a.Level, "claims": claims, "evaluatedAt": at.UTC().Format(time.RFC3339), "sampleSize": t.Total,
+	out := map[string]any{
+		"assuranceLevel": a.Level, "claims": claims(&t), "evaluatedAt": at.UTC().Format(time.RFC3339), "sampleSize": t.Total,
 		"suite": map[string]any{"name": a.Class, "version": a.Bench}, "subjectProfile": a.model(),
 		"verifier": map[string]any{"id": "tallystick/" + orUnknown(a.Version)}, "qualifications": append([]string{}, a.Qualifications...),
 		"receipt": map[string]any{"schema": "c2sp.org/tlog-proof@v1", "receipt": a.Receipt, "key": a.Key, "attempt": a.Number, "of": a.Of},
 	}
+	a.addCorrections(out)
+	if now := a.AsCorrected(); now != nil {
+		out["claimsAsCorrected"] = claims(now)
+	}
+	return out
+}
+
+// addCorrections tells what stands beside what a predicate says, which is as recorded.
+func (a *Facts) addCorrections(predicate map[string]any) {
+	if rows := a.Corrections(); rows != nil {
+		predicate["corrections"] = rows
+	}
+}
+
+func claims(t *Totals) []any {
+	out := []any{claim("solve_rate", t.SolveRate)}
+	if t.Mean != nil {
+		out = append(out, claim("mean_score", *t.Mean))
+	}
+	return out
 }
 
 // claim says that a metric reached the value that it has.
@@ -90,5 +106,6 @@ func (a *Facts) testResult() map[string]any {
 	if a.Address != "" {
 		out["url"] = a.Address
 	}
+	a.addCorrections(out)
 	return out
 }

@@ -56,8 +56,12 @@ func (a *Facts) Withhold(random io.Reader) ([]Salt, error) {
 			*text.salt = hex.EncodeToString(key)
 			*text.of = withheld(key, *text.of)
 		}
-		// Reasons and failure modes are the grader's words, which may quote.
+		// Reasons and failure modes are the grader's words, which may quote; so may what
+		// people say of a correction.
 		s.Reason = ""
+		for i := range s.Corrections {
+			s.Corrections[i].Reason = "withheld"
+		}
 		salts = append(salts, salt)
 	}
 	a.Withheld = true

@@ -146,13 +146,16 @@ const (
 	attrExecution = "tallystick.execution"
 	attrLevel     = "tallystick.level"
 	attrOutcome   = "tallystick.outcome"
-	attrHead      = "tallystick.trajectory.head"
-	attrCut       = "tallystick.texts_cut" // texts of the span of which only the beginning is known
-	attrToolClass = "tallystick.tool.class"
-	attrVantage   = "tallystick.tool.vantage" // reported, proposed: of a call that the policy never saw
-	attrTrust     = "tallystick.tool.trust"
-	attrSource    = "tallystick.source"
-	attrTokens    = "tallystick.tool.tokens"
-	attrSeq       = "tallystick.seq"
-	attrPayload   = "tallystick.payload"
+	// attrCorrection and a number: what stands beside the outcome and the score, which
+	// are as recorded, in one line.
+	attrCorrection = "tallystick.correction"
+	attrHead       = "tallystick.trajectory.head"
+	attrCut        = "tallystick.texts_cut" // texts of the span of which only the beginning is known
+	attrToolClass  = "tallystick.tool.class"
+	attrVantage    = "tallystick.tool.vantage" // reported, proposed: of a call that the policy never saw
+	attrTrust      = "tallystick.tool.trust"
+	attrSource     = "tallystick.source"
+	attrTokens     = "tallystick.tool.tokens"
+	attrSeq        = "tallystick.seq"
+	attrPayload    = "tallystick.payload"
 )

@@ -12,6 +12,7 @@ import (
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/grade"
 	"tallystick/internal/run/trajectory"
@@ -42,8 +43,10 @@ type Trace struct {
 
 	Outcome string   // passed, failed, unscored, ...
 	Score   *float64 // nil if there is none
-	Reason  string
-	Checks  []grade.Detail
+	// Corrections are what was set beside outcome and score, which are as recorded.
+	Corrections []evidence.CorrectedRow
+	Reason      string
+	Checks      []grade.Detail
 }
 
 // Export writes an attempt as one OTLP JSON document: a trace for each case
@@ -186,6 +189,9 @@ func spansOf(a Run, c *Trace) ([]*outSpan, error) {
 	e.root = e.open("case", nil, "invoke_workflow "+a.Class, kindInternal, e.base)
 	e.root.add(text("gen_ai.operation.name", "invoke_workflow"), text("gen_ai.workflow.name", a.Class), text(attrAttempt, a.ID), text(attrCase, c.ID),
 		whole(attrRepeat, int64(c.Repeat)), whole(attrExecution, int64(c.Execution)), text(attrLevel, a.Level), text(attrOutcome, c.Outcome))
+	for i, b := range c.Corrections {
+		e.root.add(text(fmt.Sprintf("%s.%d", attrCorrection, i+1), b.Beside.Text()))
+	}
 	if c.Trajectory != nil {
 		e.root.add(text(attrHead, head))
 		e.matchWishes()

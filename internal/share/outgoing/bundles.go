@@ -70,6 +70,9 @@ type PackOptions struct {
 	Seals bundle.Seals
 	// ShowHeldOut packs held-out cases as they are.
 	ShowHeldOut bool
+	// Accept verifies the bytes of a bundle as a reader would; what it refuses is not
+	// written, and ends the packing.
+	Accept func(data []byte, seals bundle.Seals, ledgerKey string) error
 }
 
 // PackAttempt packs a bundle for each record of an attempt, from the verified
@@ -81,7 +84,7 @@ func PackAttempt(p *dossier.Place, o PackOptions) (*Bundles, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &packer{place: p, attempt: a.Public(), out: o.Out, one: o.Case != "", seals: o.Seals}
+	x := &packer{place: p, attempt: a.Public(), out: o.Out, one: o.Case != "", seals: o.Seals, accept: o.Accept}
 	if err := x.choose(o.Case); err != nil {
 		return nil, err
 	}
@@ -113,6 +116,7 @@ type packer struct {
 	seals   bundle.Seals
 	cases   []*dossier.PublicCase
 	proofs  map[int64]dossier.Proof
+	accept  func([]byte, bundle.Seals, string) error
 	answer  Bundles
 }
 
@@ -206,6 +210,9 @@ func (p *packer) packAll() (worst, err error) {
 				worst = err
 			}
 			continue
+		}
+		if err := p.accept(data, p.seals, p.answer.LedgerKey); err != nil {
+			return nil, cmp.Or(w.close(), fmt.Errorf("case %s (entry %d): %w", c.ID, c.Index, err))
 		}
 		path := p.out
 		if folder {

@@ -99,11 +99,12 @@ func rootOf(r *evidence.Root) string {
 }
 
 func (g *gatherer) add(c *dossier.PublicCase, record *evidence.CaseScored) error {
-	s := export.Sample{ID: c.ID, Digest: c.Digest.String(), Repeat: int(c.Repeat), Outcome: string(c.Effective()), Modes: c.FailureModes(),
+	m := c.On(history.AsRecorded)
+	s := export.Sample{ID: c.ID, Digest: c.Digest.String(), Repeat: int(c.Repeat), Outcome: string(m.Outcome), Score: m.Value(), Corrections: corrections(g.out.ID, c), Modes: c.FailureModes(),
 		Tokens: c.Tokens, CostMicroUSD: c.CostMicro, Evidence: digests(c.Evidence)}
-	if c.IsScored() {
-		score := c.EffectiveScore()
-		s.Score = &score
+	if c.IsCorrected() {
+		now := c.On(history.AsCorrected)
+		s.Now = &now
 	}
 	if c.Index < 0 {
 		g.out.Samples = append(g.out.Samples, s)
@@ -129,6 +130,18 @@ func (g *gatherer) add(c *dossier.PublicCase, record *evidence.CaseScored) error
 	s.HeldOut, s.Input, s.Answer, s.Expected = c.IsHidden(), said.Input, said.Answer, said.Expected
 	g.out.Samples = append(g.out.Samples, s)
 	return nil
+}
+
+// corrections are what stands beside the record of a case. Of a held-out one the reasons
+// stay here: they may tell what it asks.
+func corrections(attempt string, c *dossier.PublicCase) []history.CorrectedRow {
+	rows := c.Corrections(attempt)
+	if c.IsHidden() {
+		for i := range rows {
+			rows[i].Reason = "withheld: the case is held out"
+		}
+	}
+	return rows
 }
 
 func digests(list []digest.Content) []string {

@@ -15,10 +15,12 @@ const (
 	maxReportEvidence = 16 << 20 // a page shows it besides, so a file is about twice as long
 )
 
-// A ReportPage is the page of an attempt, and how many records it shows.
+// A ReportPage is the page of an attempt, how many records it shows, and the ledger's key
+// that it can be checked with.
 type ReportPage struct {
 	HTML  []byte
 	Cases int
+	Key   string
 }
 
 // Report verifies the ledger and makes the page of an attempt.
@@ -32,7 +34,7 @@ func Report(p *dossier.Place, ask ExportAsk) (*ReportPage, *dossier.Dossier, err
 		return nil, nil, err
 	}
 	page, err := report.Render(data)
-	return &ReportPage{page, len(data.Cases)}, found, err
+	return &ReportPage{page, len(data.Cases), data.Key}, found, err
 }
 
 // pageOf gathers the cases whose id matches glob, or all if that is "", what failed
@@ -109,7 +111,7 @@ func evidenceOf(c *dossier.PublicCase, left *int) (report.Evidence, error) {
 }
 
 // prove proves the entries of a report: registration, the newest registration
-// of the class, totals, records.
+// of the class, totals, records, and what was set beside these.
 func prove(d *report.Data, a *dossier.Public, cases []*dossier.PublicCase) error {
 	order := []int64{a.Index}
 	newest := a.Attempt
@@ -126,6 +128,11 @@ func prove(d *report.Data, a *dossier.Public, cases []*dossier.PublicCase) error
 	}
 	for _, c := range cases {
 		order = append(order, c.Index)
+	}
+	for _, c := range cases {
+		if !c.IsHidden() { // a reason may tell what the case asks
+			order = append(order, c.BesideEntries()...)
+		}
 	}
 	proofs, key, err := a.Prove(order...)
 	if err != nil {

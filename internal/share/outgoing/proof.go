@@ -9,7 +9,6 @@ import (
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/refusal"
-	"tallystick/internal/record/store"
 )
 
 // A WrittenReceipt says where the receipt of an entry was written.
@@ -26,8 +25,10 @@ type WrittenReceipt struct {
 }
 
 // WriteReceipt verifies the ledger and writes a receipt that proves an entry to
-// a stranger, offline. An entry too long for a receipt is written beside it.
-func WriteReceipt(ctx context.Context, p *dossier.Place, index int64, out string) (*WrittenReceipt, error) {
+// a stranger, offline. An entry too long for a receipt is written beside it. Nothing is
+// written that accept refuses, which gets the receipt, the entry if that lies beside it,
+// and the ledger's key.
+func WriteReceipt(ctx context.Context, p *dossier.Place, index int64, out string, accept func(receipt, entry []byte, key string) error) (*WrittenReceipt, error) {
 	tree := &ledger.Tree{}
 	var at ledger.Position
 	var entry []byte
@@ -56,15 +57,19 @@ func WriteReceipt(ctx context.Context, p *dossier.Place, index int64, out string
 	if err != nil {
 		return nil, err
 	}
-	if err := dossier.WriteOutput(out, data); err != nil {
-		return nil, err
-	}
 	w := &WrittenReceipt{Receipt: out, Index: index, Size: head.Size, Bytes: len(data), Key: ledger.SignedWith(checkpoint, v.EveryKey()), Origin: v.Origin}
 	if receipt.Entry == nil {
 		w.Entry = out + ".entry.json"
-		return w, store.WriteFile(store.OS{}, w.Entry, entry, 0o644)
+	} else {
+		entry = nil
 	}
-	return w, nil
+	if err := accept(data, entry, w.Key); err != nil {
+		return nil, err
+	}
+	if err := dossier.WriteOutput(out, data); err != nil || entry == nil {
+		return w, err
+	}
+	return w, dossier.WriteOutput(w.Entry, entry)
 }
 
 // A WrittenProof says what a proof of a case or an attempt proves.
@@ -75,6 +80,9 @@ type WrittenProof struct {
 	Key     string `json:"key"` // that it can be checked with
 	Bytes   int    `json:"bytes"`
 	File    string `json:"file,omitempty"`
+	// Corrected is what stands beside the record, or beside those of the attempt: each is
+	// an entry of its own, with a receipt of its own.
+	Corrected []history.CorrectedRow `json:"corrected,omitempty"`
 }
 
 // ProveAttempt makes one file that proves to a stranger, offline, how an attempt or
@@ -86,9 +94,12 @@ func ProveAttempt(a *dossier.Public, c *history.Case) ([]byte, *WrittenProof, er
 	w := &WrittenProof{Attempt: a.ID}
 	switch {
 	case c != nil:
-		w.Case, w.Entry = c.ID, c.Index
+		w.Case, w.Entry, w.Corrected = c.ID, c.Index, c.Corrections(a.ID)
 	case a.Finished != nil:
 		w.Entry = a.Finished.Index
+		for c := range a.Cases() {
+			w.Corrected = append(w.Corrected, c.Corrections(a.ID)...)
+		}
 	default:
 		return nil, nil, refusal.Newf(refusal.NotFound, "attempt %s has not finished, so there is no total to prove", a.ID).
 			WithHint("finish it with \"tally run %s --target %s --resume\", or prove one case: %s:CASE", a.Class, a.Target, a.ID)

@@ -43,16 +43,12 @@ func traceOf(a *dossier.Public, record *history.Case) (out otel.Trace, err error
 	if err != nil {
 		return out, err
 	}
-	out = otel.Trace{ID: c.ID, Repeat: int(c.Repeat), Execution: int(c.Execution), Started: a.Time.Go(), Outcome: string(c.Effective()), Content: c.Content}
+	out = otel.Trace{ID: c.ID, Repeat: int(c.Repeat), Execution: int(c.Execution), Started: a.Time.Go(), Outcome: string(c.Outcome()), Score: c.On(history.AsRecorded).Value(), Corrections: corrections(a.ID, c), Content: c.Content}
 	if c.Index < 0 {
 		return out, nil // planned and never run
 	}
 	out.Started, out.Took = time.UnixMilli(c.StartedMS).UTC(), c.Latency()
 	out.Reason = strings.Join(c.FailureModes(), ", ")
-	if c.IsScored() {
-		score := c.EffectiveScore()
-		out.Score = &score
-	}
 	if c.IsHidden() {
 		return out, nil // outcome, score and failure modes, and nothing of what was said
 	}

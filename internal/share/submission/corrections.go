@@ -2,6 +2,7 @@ package submission
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"tallystick/internal/record/digest"
@@ -14,6 +15,7 @@ import (
 // it (score.corrected), or it was graded again (score.amended). The record stays.
 type Beside struct {
 	Entry int64
+	Time  evidence.Time
 	Body  evidence.Body
 }
 
@@ -30,6 +32,7 @@ func (s *Beside) record() int64 {
 
 // A Correction is such an entry in the words of a package.
 type Correction struct {
+	At evidence.Time `json:"at"`
 	// By are the keys that signed a correction, or the author that an amendment
 	// names. Whose keys they are the signers file says, which a package has not.
 	By      []string `json:"by"`
@@ -40,6 +43,8 @@ type Correction struct {
 	Reason  string   `json:"reason"`
 	Repeat  int      `json:"repeat"` // of the record
 	Score   float64  `json:"score"`
+	// Was is what the record says.
+	Was evidence.Mark `json:"was"`
 }
 
 // CorrectedHeadline is the headline with every correction that counts.
@@ -94,7 +99,10 @@ func (a *Source) settle(r Record) (*settled, error) {
 		if e.record() != r.Entry {
 			continue
 		}
-		line := Correction{By: []string{}, Entry: e.Entry, Kind: string(e.Body.Kind()), Repeat: r.Repeat}
+		line := Correction{At: e.Time, By: []string{}, Entry: e.Entry, Kind: string(e.Body.Kind()), Repeat: r.Repeat, Was: evidence.Mark{Outcome: r.Outcome}}
+		if r.Score != nil {
+			line.Was.Scored, line.Was.Score = true, r.Score.Score
+		}
 		switch b := e.Body.(type) {
 		case *evidence.ScoreAmended:
 			line.By, line.Passed, line.Score, line.Reason = []string{b.Author}, b.Score.Passed, b.Score.Score, b.Reason
@@ -150,10 +158,18 @@ func (s *settled) correct(a *Source, r Record, entry int64, b *evidence.ScoreCor
 	if err != nil {
 		return "", err
 	}
+	const own = "it is signed only by the key that ran the attempt"
+	others := slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return k == a.runner() })
 	last, id := s.corrected, digest.IDOf(message)
 	if last != nil && last.message == id {
+		if len(others) == 0 {
+			return own, nil
+		}
+		if why := last.sign(others); why != "" {
+			return why, nil
+		}
 		last.last = entry
-		return last.sign(keys), nil
+		return "", nil
 	}
 	number := 1
 	if last != nil {
@@ -164,11 +180,11 @@ func (s *settled) correct(a *Source, r Record, entry int64, b *evidence.ScoreCor
 		return "", bad("entry %d is correction %d of the record in entry %d, and number %d is left out", entry, b.Number, r.Entry, number)
 	case b.Number < number:
 		return fmt.Sprintf("it was signed as correction %d of the record, and would be number %d", b.Number, number), nil
-	case len(keys) == 1 && keys[0] == a.runner():
-		return "it is signed only by the key that ran the attempt", nil
+	case len(others) == 0:
+		return own, nil
 	}
 	s.corrected = &correction{last: entry, number: number, passed: b.Now.Passed, message: id, signers: map[string]bool{}}
-	s.corrected.sign(keys)
+	s.corrected.sign(others)
 	return "", nil
 }
 

@@ -41,7 +41,7 @@ func Gather(attempt, class string, entries []Entry) (*Source, *Receipts) {
 		case *evidence.AuditDisposed:
 			a.Dispositions, out.Dispositions = append(a.Dispositions, Disposed{e.Index, b}), append(out.Dispositions, e.Receipt)
 		case *evidence.ScoreCorrected, *evidence.ScoreAmended:
-			a.Beside, out.Beside = append(a.Beside, Beside{e.Index, b}), append(out.Beside, e.Receipt)
+			a.Beside, out.Beside = append(a.Beside, Beside{e.Index, e.Time, b}), append(out.Beside, e.Receipt)
 		}
 	}
 	return a, out

@@ -74,7 +74,7 @@ func (x *proofs) attempt() (*Source, error) {
 		if !isBeside(p.Body) || !about(p.Body, a.Registered, scored) || !inside.next(p.Index) {
 			return nil, bad("entry %d is not a correction or an amendment of a record of the attempt, in order", p.Index)
 		}
-		a.Beside = append(a.Beside, Beside{p.Index, p.Body})
+		a.Beside = append(a.Beside, Beside{p.Index, p.Entry.Time, p.Body})
 	}
 	return a, x.span(a, ends[0].Index, len(rest) > 0)
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"tallystick/internal/record/seal"
 	"tallystick/internal/record/store"
 	"tallystick/internal/share/attest"
+	"tallystick/internal/share/export"
 )
 
 // Credentials is what credentials are judged by besides the keys of ledgers.
@@ -32,6 +35,9 @@ type Credentials struct {
 	Revoked func(credential digest.ID) error
 	// Notes are what the caller could not ask, to be told with every credential.
 	Notes []string
+	// UnsafeSkipStatus is for a credential that is being issued: the list that it refers
+	// to is not made yet.
+	UnsafeSkipStatus bool
 }
 
 // maxKeyFile bounds a key document, a status list or a receipt.
@@ -125,7 +131,7 @@ func (t Trust) trust() attest.Trust {
 	if now.IsZero() {
 		now = time.Now()
 	}
-	return attest.Trust{Keys: &t.Credentials.Keys, Now: now, StatusLists: t.Credentials.StatusLists, IssuedBeforeRetirement: t.issuedBefore}
+	return attest.Trust{Keys: &t.Credentials.Keys, Now: now, StatusLists: t.Credentials.StatusLists, UnsafeSkipStatus: t.Credentials.UnsafeSkipStatus, IssuedBeforeRetirement: t.issuedBefore}
 }
 
 // VerifyCredential verifies a credential with everything it carries. Nothing is
@@ -306,17 +312,51 @@ func (c *Credential) totals(b *evidence.AttemptFinished) error {
 		return refusal.Newf(refusal.CredentialInvalid, "its results are not those of an attempt")
 	}
 	for _, said := range classes {
-		passed := fmt.Sprint(b.Outcomes[evidence.Passed])
-		if v := string(said["passed"]); v != passed {
-			// An amendment only ever lowers, and is not in this entry.
-			var n int
-			if canon.Unmarshal(said["passed"], &n) != nil || n > b.Outcomes[evidence.Passed] {
-				return refusal.Newf(refusal.CredentialInvalid, "the body says that %.20s cases passed, its receipt %s", v, passed)
-			}
-			c.Notes = append(c.Notes, fmt.Sprintf("the attempt was finished with %s passed; the body says %s, so scores were amended", passed, v))
+		fewer, err := sameTotals(said, b)
+		if err != nil {
+			return err
+		}
+		if fewer > 0 {
+			c.Notes = append(c.Notes, fmt.Sprintf("the attempt was finished with %d records more than the body counts: these do not count", fewer))
 		}
 	}
 	return nil
+}
+
+// The outcomes of an attempt, by the names that results have for them.
+var resultNames = []struct {
+	name    string
+	outcome evidence.Outcome
+}{{"passed", evidence.Passed}, {"failed", evidence.Failed}, {"skipped", evidence.Skipped}, {"errors", evidence.Errored}, {"unscored", evidence.Unscored}, {"truncated", evidence.Truncated}}
+
+// sameTotals refuses results that are not those of the entry that finished the attempt:
+// a document has the recorded numbers, and tells of corrections beside them. It may count
+// fewer records, if some do not count, and says how many.
+func sameTotals(said map[string]canon.RawMessage, b *evidence.AttemptFinished) (fewer int, err error) {
+	for _, r := range resultNames {
+		n, want := 0, b.Outcomes[r.outcome]
+		if text := said[r.name]; text != nil && canon.Unmarshal(text, &n) != nil || n > want || n < 0 {
+			return 0, refusal.Newf(refusal.CredentialInvalid, "the results say %s %.20s, the receipt %d", r.name, said[r.name], want).
+				WithHint("results are as recorded; what people corrected stands beside them, in corrections")
+		}
+		fewer += want - n
+	}
+	if fewer > 0 || said["mean_score"] == nil && b.MeanScore == nil {
+		return fewer, nil
+	}
+	var mean float64
+	if said["mean_score"] == nil || b.MeanScore == nil || canon.Unmarshal(said["mean_score"], &mean) != nil || math.Abs(mean-*b.MeanScore) > 1e-9 {
+		return 0, refusal.Newf(refusal.CredentialInvalid, "the results say mean_score %.20s, the receipt %s", said["mean_score"], meanText(b.MeanScore)).
+			WithHint("results are as recorded; what people corrected stands beside them, in corrections")
+	}
+	return 0, nil
+}
+
+func meanText(v *float64) string {
+	if v == nil {
+		return "none"
+	}
+	return fmt.Sprint(*v)
 }
 
 func (c *Credential) note(t Trust) {
@@ -414,5 +454,72 @@ func envelope(data []byte, t Trust) (string, string, error) {
 	if err := canon.Unmarshal(bytes.TrimRight(payload, "\n"), &statement); err != nil || len(statement.Subject) == 0 {
 		return kind, "", refusal.Newf(refusal.CredentialInvalid, "the payload is not an in-toto statement")
 	}
-	return kind, fmt.Sprintf("%s about %s, signed by %s", statement.Kind, statement.Subject[0].Name, strings.Join(t.Credentials.Issuers, ", ")), nil
+	detail := fmt.Sprintf("%s about %s, signed by %s", statement.Kind, statement.Subject[0].Name, strings.Join(t.Credentials.Issuers, ", "))
+	if statement.Kind != export.EvalResult {
+		return kind, detail, nil
+	}
+	note, err := evalResult(statement.Predicate, statement.Subject[0].Name, t)
+	if note != "" {
+		detail += "; " + note
+	}
+	return kind, detail, err
+}
+
+// evalResult compares what an eval-result claims with the entry that its receipt proves,
+// if a ledger is trusted; it says what could not be compared.
+func evalResult(predicate []byte, subject string, t Trust) (note string, err error) {
+	var members, carried map[string]canon.RawMessage
+	var claims []map[string]canon.RawMessage
+	var text string
+	var size int
+	err = canon.Unmarshal(predicate, &members)
+	for _, part := range []struct {
+		of   *map[string]canon.RawMessage
+		name string
+		into any
+	}{{&members, "receipt", &carried}, {&carried, "receipt", &text}, {&members, "claims", &claims}, {&members, "sampleSize", &size}} {
+		if err == nil {
+			err = canon.Unmarshal((*part.of)[part.name], part.into)
+		}
+	}
+	if err != nil {
+		return "", refusal.Newf(refusal.CredentialInvalid, "the predicate is not an eval-result: %v", err)
+	}
+	if len(t.Logs) == 0 {
+		return "its receipt was not checked: no ledger key was given", nil
+	}
+	if r, err := ledger.ParseReceipt([]byte(text)); err == nil && r.Entry == nil {
+		return "its receipt was not checked: it does not carry its entry", nil
+	}
+	proved, err := ledger.VerifyReceipt([]byte(text), nil, t.Policy())
+	if err != nil {
+		return "", fmt.Errorf("its receipt: %w", err)
+	}
+	f, ok := proved.Body.(*evidence.AttemptFinished)
+	if !ok {
+		return "its receipt is of an attempt that had not finished", nil
+	}
+	if want := proved.Checkpoint.Origin + "/" + f.Attempt; subject != want {
+		return "", refusal.Newf(refusal.CredentialInvalid, "its receipt is of %s, and the statement is about %.120s", want, subject)
+	}
+	records := 0
+	for _, n := range f.Outcomes {
+		records += n
+	}
+	if size < records {
+		return fmt.Sprintf("it tells of %d of %d records, so its claims could not be compared with the receipt", size, records), nil
+	}
+	for _, c := range claims {
+		want := f.MeanScore
+		if string(c["metric"]) == `"solve_rate"` {
+			rate := float64(f.Outcomes[evidence.Passed]) / float64(size)
+			want = &rate
+		}
+		got, err := strconv.ParseFloat(strings.Trim(string(c["threshold"]), `"`), 64)
+		if err != nil || want == nil || math.Abs(got-*want) > 1e-9 {
+			return "", refusal.Newf(refusal.CredentialInvalid, "it claims %.30s of %.30s, its receipt gives %s", c["metric"], c["threshold"], meanText(want)).
+				WithHint("claims are as recorded; what people corrected stands beside them, in corrections")
+		}
+	}
+	return "", nil
 }

@@ -110,8 +110,8 @@ func TestForgedReceiptInACredential(t *testing.T) {
 		words   string
 	}{
 		{"honest", good[0], 3, "", ""},
-		{"an amendment lowered it", good[0], 2, "", ""},
-		{"more passed than the ledger has", good[0], 4, refusal.CredentialInvalid, "its receipt 3"},
+		{"a record that does not count", good[0], 2, "", ""},
+		{"more passed than the ledger has", good[0], 4, refusal.CredentialInvalid, "passed 4, the receipt 3"},
 		{"of another attempt", good[1], 3, refusal.CredentialInvalid, "c.t.2"},
 		{"of another kind of entry", good[2], 3, refusal.CredentialInvalid, "note"},
 		{"of another ledger", elsewhere[0], 3, refusal.CredentialInvalid, "example.com/other"},
@@ -253,6 +253,37 @@ func TestEnvelopesNeedANamedSigner(t *testing.T) {
 		_, _, err := envelope(tt.data, Trust{Credentials: Credentials{Issuers: tt.issuers}})
 		if (err == nil) != (tt.want == "") || err != nil && !refusal.Is(err, tt.want) {
 			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
+// Results are as recorded: with a correction in the place of a recorded score they
+// contradict the receipt, up or down, in a count or only in the mean.
+func TestResultsAreThoseOfTheReceipt(t *testing.T) {
+	mean := 0.5
+	entry := &evidence.AttemptFinished{Outcomes: map[evidence.Outcome]int{evidence.Passed: 2, evidence.Failed: 1, evidence.Unscored: 1}, MeanScore: &mean}
+	for _, tt := range []struct {
+		name, results string
+		fewer         int
+		want          string
+	}{
+		{"as recorded", `{"passed":2,"failed":1,"unscored":1,"mean_score":0.5}`, 0, ""},
+		{"one record does not count", `{"passed":1,"failed":1,"unscored":1,"mean_score":0.4}`, 1, ""},
+		{"corrected up", `{"passed":3,"failed":0,"unscored":1,"mean_score":0.75}`, 0, "passed 3, the receipt 2"},
+		{"corrected down", `{"passed":1,"failed":2,"unscored":1,"mean_score":0.25}`, 0, "failed 2, the receipt 1"},
+		{"one up and one down", `{"passed":2,"failed":1,"unscored":1,"mean_score":0.6}`, 0, "mean_score 0.6, the receipt 0.5"},
+		{"filled in", `{"passed":3,"failed":1,"unscored":0,"mean_score":0.66}`, 0, "passed 3, the receipt 2"},
+		{"without the mean", `{"passed":2,"failed":1,"unscored":1}`, 0, "the receipt 0.5"},
+		{"fewer than none", `{"passed":-1,"failed":1,"unscored":1}`, 0, "the receipt 2"},
+		{"in words", `{"passed":"2","failed":1,"unscored":1,"mean_score":0.5}`, 0, "the receipt 2"},
+	} {
+		var said map[string]canon.RawMessage
+		if err := json.Unmarshal([]byte(tt.results), &said); err != nil {
+			t.Fatal(err)
+		}
+		fewer, err := sameTotals(said, entry)
+		if tt.want == "" && (err != nil || fewer != tt.fewer) || tt.want != "" && (!refusal.Is(err, refusal.CredentialInvalid) || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%s: %d fewer, %v", tt.name, fewer, err)
 		}
 	}
 }

@@ -200,6 +200,12 @@ func recognise(path string, t Trust) (kind, detail string, err error) {
 	if err != nil {
 		return "unknown", "", err
 	}
+	return recogniseFile(path, data, t)
+}
+
+// recogniseFile recognises one file by its bytes and verifies it. Beside path lies what
+// belongs to it.
+func recogniseFile(path string, data []byte, t Trust) (kind, detail string, err error) {
 	switch {
 	// A bundle goes first: it may carry a receipt, and with it a checkpoint.
 	case bundle.IsBundle(data):
@@ -232,7 +238,7 @@ func looksLikeAnchor(data []byte) bool {
 func receipt(path string, data []byte, t Trust) (string, string, error) {
 	entry := t.Entry
 	// What lies beside a receipt that carries its entry is not part of it.
-	if r, err := ledger.ParseReceipt(data); err == nil && r.Entry == nil && entry == nil {
+	if r, err := ledger.ParseReceipt(data); err == nil && r.Entry == nil && entry == nil && path != "" {
 		if beside := path + ".entry.json"; exists(beside) {
 			if entry, err = store.ReadFile(store.OS{}, beside, maxFileBytes); err != nil {
 				return "receipt", "", err

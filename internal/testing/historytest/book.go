@@ -48,16 +48,25 @@ type Book struct {
 	Now    time.Time
 
 	testing.TB
+	signers []byte
 }
 
 // New begins a ledger.
 func New(t testing.TB) *Book {
 	t.Helper()
-	signers, err := seal.Compose(1, digest.ID{}, []seal.Entry{
-		{Principals: "olga@example.com", Key: Key(t, Olga).Public(), Roles: []seal.Role{seal.Operator}},
-		{Principals: "rita@example.com", Key: Key(t, Rita).Public(), Roles: []seal.Role{seal.Operator}},
-		{Principals: "alice@example.com", Key: Key(t, Alice).Public(), Roles: []seal.Role{seal.Curator}},
-	})
+	return SignedBy(t, Line(t, "olga@example.com", Olga, seal.Operator), Line(t, "rita@example.com", Rita, seal.Operator), Line(t, "alice@example.com", Alice, seal.Curator))
+}
+
+// Line is a line of a signers file, with the n-th key.
+func Line(t testing.TB, name string, n byte, roles ...seal.Role) seal.Entry {
+	t.Helper()
+	return seal.Entry{Principals: name, Key: Key(t, n).Public(), Roles: roles}
+}
+
+// SignedBy begins a ledger with these people. The key of Olga must be an operator's.
+func SignedBy(t testing.TB, people ...seal.Entry) *Book {
+	t.Helper()
+	signers, err := seal.Compose(1, digest.ID{}, people)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +74,7 @@ func New(t testing.TB) *Book {
 	if err := store.MakeDir(store.OS{}, filepath.Join(dir, "ledger"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	b := &Book{TB: t, Now: time.Date(2026, 5, 11, 9, 0, 0, 0, time.UTC)}
+	b := &Book{TB: t, signers: signers, Now: time.Date(2026, 5, 11, 9, 0, 0, 0, time.UTC)}
 	b.Config = sequencer.Config{
 		Place:  sequencer.Place{FS: store.OS{}, Dir: filepath.Join(dir, "ledger"), StateDir: filepath.Join(dir, "state")},
 		Origin: Origin, TrustRoot: digest.IDOf(signers), Key: Key(t, Olga), Now: func() time.Time { return b.Now },
@@ -75,6 +84,24 @@ func New(t testing.TB) *Book {
 	}
 	t.Cleanup(func() { b.Ledger.Close() })
 	return b
+}
+
+// Appoint appends the second version of the signers, signed with these keys.
+func (b *Book) Appoint(people []seal.Entry, by ...byte) {
+	b.Helper()
+	next, err := seal.Compose(2, digest.IDOf(b.signers), people)
+	if err != nil {
+		b.Fatal(err)
+	}
+	change := &evidence.SignersChanged{Version: 2, Signers: string(next)}
+	for _, n := range by {
+		sig, err := seal.SignWith(Key(b, n).Signer(), seal.NamespaceSigners, next)
+		if err != nil {
+			b.Fatal(err)
+		}
+		change.Signatures = append(change.Signatures, string(sig))
+	}
+	b.Add(evidence.SignersChangedKind, change)
 }
 
 // Reopen opens the ledger again after it was closed.

@@ -41,6 +41,8 @@ type Source struct {
 	Read func(digest.Content) ([]byte, error)
 	// Amendment is the last amendment of the record's score, or nil.
 	Amendment *evidence.ScoreAmended
+	// Corrected says what people corrected, "" if nothing: from what to what, who, when.
+	Corrected string
 }
 
 // Bundle makes the bundle, without seals.
@@ -477,10 +479,10 @@ func checkLine(c grade.Detail) string {
 }
 
 // postmortem says what went wrong. It is nil for a case that passed and whose
-// score was not amended.
+// score was neither amended nor corrected.
 func (d *deriving) postmortem() []byte {
 	r := d.Record
-	if r.Outcome == evidence.Passed && d.Amendment == nil {
+	if r.Outcome == evidence.Passed && d.Amendment == nil && d.Corrected == "" {
 		return nil
 	}
 	var b bytes.Buffer
@@ -504,6 +506,9 @@ func (d *deriving) postmortem() []byte {
 	}
 	if a := d.Amendment; a != nil {
 		fmt.Fprintf(&b, "amended: score %v, passed %v, by %s: %s\n", a.Score.Score, a.Score.Passed, plain.Line(a.Author), plain.Line(a.Reason))
+	}
+	if d.Corrected != "" {
+		fmt.Fprintf(&b, "corrected: %s\n", plain.Line(d.Corrected))
 	}
 	return b.Bytes()
 }

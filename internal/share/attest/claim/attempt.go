@@ -101,7 +101,10 @@ func (b *builder) attemptJudges(a *export.Facts) error {
 // attemptResults are the totals, under the class as other harnesses have them
 // under the task.
 func attemptResults(a *export.Facts) map[string]any {
-	t := a.Totals()
+	return map[string]any{a.Class: totalsOf(a.Totals())}
+}
+
+func totalsOf(t export.Totals) map[string]any {
 	out := map[string]any{
 		"total": t.Total, "passed": t.Passed, "failed": t.Failed, "skipped": t.Skipped, "errors": t.Errors,
 		"unscored": t.Unscored, "truncated": t.Truncated, "not_run": t.NotRun, "solve_rate": t.SolveRate,
@@ -109,7 +112,7 @@ func attemptResults(a *export.Facts) map[string]any {
 	if t.Mean != nil {
 		out["mean_score"] = *t.Mean
 	}
-	return map[string]any{a.Class: out}
+	return out
 }
 
 // maxListed is how many cases' evidence is listed. Of more, the digest of the list
@@ -140,6 +143,13 @@ func (b *builder) evidence(a *export.Facts) error {
 	if passed, ok := outcomes(a); ok {
 		observed["outcomes"] = passed
 	}
+	// The results are as recorded, as the receipt has them: what people say is told beside.
+	if rows := a.Corrections(); rows != nil {
+		observed["corrections"] = rows
+	}
+	if now := a.AsCorrected(); now != nil {
+		observed["results_as_corrected"] = totalsOf(*now)
+	}
 	if a.Version != "" {
 		b.extra["harnessVersion"] = a.Version
 	}
@@ -156,6 +166,7 @@ func (b *builder) evidence(a *export.Facts) error {
 			receipt["record"] = canon.RawMessage(a.Record)
 		}
 		items = append(items, receipt)
+		b.draft.LedgerKey = a.Key
 	}
 	for _, item := range items {
 		text, err := canon.Marshal(item)

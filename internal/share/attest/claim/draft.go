@@ -50,6 +50,8 @@ type Draft struct {
 	Failed []results.Check
 	// Evidence are the objects for the credential's evidence.
 	Evidence []canon.RawMessage
+	// LedgerKey verifies the receipt among them, "" if there is none.
+	LedgerKey string
 }
 
 // A Missing is a member that a body must have and that nothing gave.

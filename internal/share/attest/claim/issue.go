@@ -76,16 +76,9 @@ func Issue(d *Draft, s Signing) ([]byte, *attest.Verified, error) {
 	if err := d.Refuse(); err != nil {
 		return nil, nil, err
 	}
-	if s.Issuer.Key == nil {
-		s.Issuer = s.Runner
-	}
-	runner, err := s.Runner.signer(s.Now)
+	runner, issuer, err := s.signers()
 	if err != nil {
-		return nil, nil, fmt.Errorf("the runner: %w", err)
-	}
-	issuer, err := s.Issuer.signer(s.Now)
-	if err != nil {
-		return nil, nil, fmt.Errorf("the issuer: %w", err)
+		return nil, nil, err
 	}
 	draft, err := s.draft(d, runner)
 	if err != nil {
@@ -95,8 +88,26 @@ func Issue(d *Draft, s Signing) ([]byte, *attest.Verified, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	v, err := s.verify(text, runner, issuer)
+	keys, err := s.Keys()
+	if err != nil {
+		return nil, nil, err
+	}
+	v, err := attest.Verify(text, attest.Trust{Keys: keys, Now: s.Now, UnsafeSkipStatus: true})
 	return text, v, err
+}
+
+// signers are the keys of runner and issuer; an issuer without one is the runner.
+func (s *Signing) signers() (runner, issuer attest.Signer, err error) {
+	if s.Issuer.Key == nil {
+		s.Issuer = s.Runner
+	}
+	if runner, err = s.Runner.signer(s.Now); err != nil {
+		return runner, issuer, fmt.Errorf("the runner: %w", err)
+	}
+	if issuer, err = s.Issuer.signer(s.Now); err != nil {
+		return runner, issuer, fmt.Errorf("the issuer: %w", err)
+	}
+	return runner, issuer, nil
 }
 
 // SignBody signs a body as its runner. Without a key it stays as it is.
@@ -136,8 +147,12 @@ func (s Signing) draft(d *Draft, runner attest.Signer) (out attest.Draft, err er
 	return out, nil
 }
 
-// verify checks the credential as a stranger would who has the signers' keys.
-func (s Signing) verify(text []byte, runner, issuer attest.Signer) (*attest.Verified, error) {
+// Keys are the keys that a stranger verifies the credential with.
+func (s Signing) Keys() (*attest.Keys, error) {
+	runner, issuer, err := s.signers()
+	if err != nil {
+		return nil, err
+	}
 	keys := &attest.Keys{}
 	if err := s.Runner.publish(keys, runner); err != nil {
 		return nil, err
@@ -147,7 +162,7 @@ func (s Signing) verify(text []byte, runner, issuer attest.Signer) (*attest.Veri
 			return nil, err
 		}
 	}
-	return attest.Verify(text, attest.Trust{Keys: keys, Now: s.Now, UnsafeSkipStatus: true})
+	return keys, nil
 }
 
 // publish adds the key set that a did:web would publish; a did:key needs none.

@@ -35,6 +35,7 @@ func Render(d *Data) ([]byte, error) {
 	w := &writer{}
 	w.head(p)
 	w.summary(p, d)
+	w.beside(p)
 	w.rows(p)
 	for _, c := range d.Cases {
 		if err := w.evidence(p, c); err != nil {

@@ -80,12 +80,14 @@ type parts struct {
 	newest     *part   // registration of its class with the largest number
 	finished   *part   // nil if the attempt has not finished
 	records    []*part // in the order of the data
+	beside     []*part // scores that were set beside records
 }
 
 type part struct {
 	index int64
 	raw   json.RawMessage // the body
 	body  evidence.Body
+	time  evidence.Time
 }
 
 // take sorts the entries out and refuses what does not belong to the attempt.
@@ -104,7 +106,7 @@ func (d *Data) take() (*parts, error) {
 		if entry.Manual {
 			return nil, fmt.Errorf("entry %d was appended by hand, and counts for nothing", e.Index)
 		}
-		if err := p.sort(d.Attempt, &part{e.Index, json.RawMessage(entry.Body), body}); err != nil {
+		if err := p.sort(d.Attempt, &part{e.Index, json.RawMessage(entry.Body), body, entry.Time}); err != nil {
 			return nil, fmt.Errorf("entry %d: %w", e.Index, err)
 		}
 	}
@@ -113,6 +115,9 @@ func (d *Data) take() (*parts, error) {
 	}
 	if p.newest == nil {
 		p.newest = p.registered
+	}
+	if err := p.checkBeside(); err != nil {
+		return nil, err
 	}
 	class := p.registered.body.(*evidence.AttemptRegistered)
 	newest := p.newest.body.(*evidence.AttemptRegistered)
@@ -142,6 +147,11 @@ func (p *parts) sort(attempt string, x *part) error {
 		p.finished, of = x, b.Attempt
 	case *evidence.CaseScored:
 		p.records, of = append(p.records, x), b.Attempt
+	case *evidence.ScoreCorrected:
+		p.beside, of = append(p.beside, x), b.Attempt
+	case *evidence.ScoreAmended: // it names its record, and not the attempt
+		p.beside = append(p.beside, x)
+		return nil
 	default:
 		return fmt.Errorf("a %s does not belong into a report", x.body.Kind())
 	}
