@@ -155,5 +155,8 @@ func sources(given string) ([]audit.SourceFile, error) {
 		}
 		return nil, refusal.Newf(refusal.Unreadable, "%s: %w", dir, refusal.WithoutPath(err))
 	}
+	if len(list) == 0 {
+		return nil, refusal.Newf(refusal.NotFound, "%s: there is no file in it", given).WithHint("name the folder with the programs that decide a score; links in it are not followed")
+	}
 	return list, nil
 }
