@@ -37,7 +37,9 @@ func newView(env *Env) *cobra.Command {
 		Long: `Verify the ledger and show the workspace as web pages on this machine: classes, attempts,
 cases with their transcripts, comparisons, the corpus, the ledger. It prints the address,
 which has a token that lets one browser in, once, and opens a browser; it runs until it is
-stopped. The pages only read. They follow the ledger while it grows.
+stopped. The pages only read. They follow the ledger while it grows. The operator's key, if
+it is here, signs each page that is sent, so that the browser can tell a page that was
+changed on its way; it signs nothing else.
 
 A FILE is a result of another harness, as "tally import" reads it: it is shown beside.
 
@@ -139,7 +141,7 @@ func runView(ctx context.Context, env *Env, o viewOptions) error {
 		return refusal.Newf(refusal.Usage, "--listen %s: expected a loopback address, as in 127.0.0.1:7575", o.addr).
 			WithHint("--public is for others on the network")
 	}
-	v, err := openViewer(env, o.files)
+	v, err := openViewer(env, o.files, true)
 	if err != nil {
 		return err
 	}
@@ -156,13 +158,14 @@ func runView(ctx context.Context, env *Env, o viewOptions) error {
 	})
 }
 
-func openViewer(env *Env, files []string) (*viewer.Viewer, error) {
+// openViewer opens the pages; owner says that only the owner of this machine sees them.
+func openViewer(env *Env, files []string, owner bool) (*viewer.Viewer, error) {
 	viewer.StayFrugal()
 	p, err := openPlace(env)
 	if err != nil {
 		return nil, err
 	}
-	v, err := viewer.Open(viewer.Config{Place: p, Files: files, Now: env.Now})
+	v, err := viewer.Open(viewer.Config{Place: p, Files: files, Now: env.Now, Owner: owner})
 	if err == nil {
 		v.Prepare()
 	}
@@ -183,7 +186,7 @@ func runPublic(ctx context.Context, env *Env, o viewOptions) error {
 	if err != nil {
 		return err
 	}
-	v, err := openViewer(env, o.files)
+	v, err := openViewer(env, o.files, false)
 	if err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func localSigners(p *dossier.Place) ([]byte, error) {
 		return nil, err
 	}
 	for _, k := range plan.keys {
-		if err := k.write(); err != nil {
+		if err := k.write(p.Getenv); err != nil {
 			return nil, err
 		}
 	}

@@ -246,7 +246,7 @@ func (p *initPlan) write(w *dossier.Place) error {
 		}
 	}
 	for _, k := range p.keys {
-		if err := k.write(); err != nil {
+		if err := k.write(w.Getenv); err != nil {
 			return err
 		}
 	}

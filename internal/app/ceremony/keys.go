@@ -32,7 +32,7 @@ func NewKey(p *dossier.Place, name string) (*seal.Key, error) {
 	if err := store.MakeDir(store.OS{}, p.KeysDir(), 0o700); err != nil {
 		return nil, err
 	}
-	return key, (keyFile{path, name, key}).write()
+	return key, (keyFile{path, name, key}).write(p.Getenv)
 }
 
 // LoadKey reads a key of the workspace.
@@ -77,7 +77,8 @@ type keyFile struct {
 	key           *seal.Key
 }
 
-func (k keyFile) write() error {
+// write writes both halves, and remembers in the state folder that the key was made here.
+func (k keyFile) write(getenv func(string) string) error {
 	data, err := k.key.MarshalPEM(k.comment)
 	if err != nil {
 		return err
@@ -85,7 +86,11 @@ func (k keyFile) write() error {
 	if err := store.CreateFile(store.OS{}, k.path, data, 0o600); err != nil {
 		return err
 	}
-	return store.WriteFile(store.OS{}, k.path+".pub", []byte(k.key.Public().String()+" "+k.comment+"\n"), 0o600)
+	if err := store.WriteFile(store.OS{}, k.path+".pub", []byte(k.key.Public().String()+" "+k.comment+"\n"), 0o600); err != nil {
+		return err
+	}
+	pub, _ := k.key.Public().Ed25519() // as every key that is made here
+	return workspace.RememberMade(getenv, pub)
 }
 
 // isKeyName reports whether a key may be called that: it becomes a file's name.

@@ -37,7 +37,7 @@ func OpenWorker(getenv func(string) string, file string) (*OwnWorker, error) {
 				return nil, err
 			}
 			w.Made = true
-			return w, keyFile{w.KeyFile, "worker", w.Key}.write()
+			return w, keyFile{w.KeyFile, "worker", w.Key}.write(getenv)
 		}
 	}
 	w.Key, err = seal.LoadKey(w.KeyFile)

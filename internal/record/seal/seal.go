@@ -54,6 +54,7 @@ const (
 	NamespaceOperators   Namespace = "tallystick-operators"   // the map from operator hashes to people
 	NamespaceSubmission  Namespace = "tallystick-submission"  // a submission package, by its operator
 	NamespaceSite        Namespace = "tallystick-site"        // the pages of a workspace as files, by its operator
+	NamespacePage        Namespace = "tallystick-page"        // a page that "tally view" serves, by its operator
 	NamespaceDisposition Namespace = "tallystick-disposition" // what a person says about a finding of an audit
 	NamespaceResult      Namespace = "tallystick-result"      // what a worker of a fleet asks and brings back
 	NamespaceWork        Namespace = "tallystick-work"        // a case that a coordinator gives out, by its operator
@@ -61,7 +62,7 @@ const (
 
 // namespaces are all of them.
 var namespaces = []Namespace{NamespaceCase, NamespaceBench, NamespaceSigners, NamespaceAttempt, NamespaceAnchor,
-	NamespaceCorrection, NamespaceOperators, NamespaceSubmission, NamespaceSite, NamespaceDisposition, NamespaceReview, NamespaceResult, NamespaceWork}
+	NamespaceCorrection, NamespaceOperators, NamespaceSubmission, NamespaceSite, NamespacePage, NamespaceDisposition, NamespaceReview, NamespaceResult, NamespaceWork}
 
 // A Role is something a person is trusted with beyond being known.
 type Role string

@@ -9,6 +9,8 @@ import (
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/seal"
+	"tallystick/internal/record/workspace"
 	"tallystick/internal/serve/viewer/layout"
 	"tallystick/internal/share/browser"
 )
@@ -134,8 +136,27 @@ func (v *Viewer) keys(w http.ResponseWriter, _ *http.Request) {
 		for _, k := range v.r.VerifierKeys() {
 			out = append(out, keyAnswer{v.r.History.Origin, k})
 		}
-		return map[string]any{"origin": v.r.History.Origin, "keys": out}, nil
+		answer := map[string]any{"origin": v.r.History.Origin, "keys": out}
+		if own := v.ownKeys(); len(own) > 0 {
+			answer["own"] = own
+		}
+		return answer, nil
 	})
+}
+
+// ownKeys are those keys of the ledger that this machine's state folder knows as made
+// here. A key that only came with a workspace is as foreign as the workspace.
+func (v *Viewer) ownKeys() []string {
+	var own []string
+	if !v.config.Owner {
+		return nil
+	}
+	for _, k := range v.r.VerifierKeys() {
+		if _, pub, err := seal.ParseLogKey(k); err == nil && workspace.MadeHere(v.config.Place.Getenv, pub) {
+			own = append(own, k)
+		}
+	}
+	return own
 }
 
 // verifyPage sends the page that a person had better take from a release: who doubts

@@ -44,6 +44,10 @@ type Config struct {
 	// Still shows the ledger as it is when it is opened, at the time of its last entry:
 	// pages that are written to files are of one state and have no clock.
 	Still bool
+	// Owner shows the pages to the owner of this machine: the operator's key, if it is
+	// here, signs each of them, and a key that this machine's state folder knows as made
+	// here needs not be typed.
+	Owner bool
 
 	pages []route // all of them; a test adds one
 }
@@ -72,6 +76,8 @@ type Viewer struct {
 	made    map[string]any    // of this state of the ledger
 	scripts map[int64]*script // by the entry of the case
 
+	signed *signedPages // nil if no key signs pages
+
 	atOnce  int64         // bytes of the longest transcript that a page waits for
 	beside  chan struct{} // held by the goroutine that verifies a longer one
 	maxKept int64         // bytes of the transcripts whose outlines are remembered
@@ -95,6 +101,9 @@ func Open(c Config) (*Viewer, error) {
 	if last := v.r.History.Time.Go(); c.Still {
 		v.config.Now = func() time.Time { return last }
 		v.config.Place.Now = v.config.Now
+	}
+	if c.Owner {
+		v.signed = v.newSignedPages()
 	}
 	v.serve()
 	return v, nil
@@ -287,6 +296,7 @@ func (v *Viewer) serve() {
 	v.mux.HandleFunc("GET /receipt/{index}", v.receipt)
 	v.mux.HandleFunc("GET /checkpoint", v.checkpoint)
 	v.mux.HandleFunc("GET /keys", v.keys)
+	v.mux.HandleFunc("GET /page/{id}", v.signedPage)
 	v.mux.HandleFunc("GET /assets/{name}", asset)
 	v.mux.HandleFunc("GET /verify.html", verifyPage)
 	v.mux.HandleFunc("/", v.page(func(req *http.Request) (*page, error) {
@@ -321,8 +331,16 @@ func (v *Viewer) render(make func(*http.Request) (*page, error), req *http.Reque
 	}
 	v.r.DropBenches() // what pages need of them is remembered
 	p.Origin, p.Sections, p.Home, p.Assets = v.config.Place.Settings.Origin, v.sections(), "/", "/assets"
-	p.Still = v.config.Still
-	data, err = p.Render(templates())
+	if p.Still = v.config.Still; p.Still {
+		p.Signed = layout.SiteSigned
+	}
+	sign := v.signed != nil && req != nil && p.Status == 0 && p.Live == "" // what moves is not signed
+	if sign {
+		p.Signed = v.signed.name()
+	}
+	if data, err = p.Render(templates()); err == nil && sign {
+		v.signed.keep(p.Signed, req.URL.RequestURI(), data)
+	}
 	return data, cmp.Or(p.Status, http.StatusOK), err
 }
 

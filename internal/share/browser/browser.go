@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"regexp"
@@ -87,10 +88,16 @@ func Style() string {
 	return pageStyle + string(check)
 }
 
-// ReportScript is the script that an exported report checks itself with.
+// ReportScript is the script that an exported report checks itself with. It knows how
+// the page looks, so that another style is noticed.
 func ReportScript() string { return reportScript() }
 
-var reportScript = sync.OnceValue(func() string { return mustBundle("report_page.js") })
+var reportScript = sync.OnceValue(func() string {
+	return strings.NewReplacer(`"{{style}}"`, hashed(Style())).Replace(mustBundle("report_page.js"))
+})
+
+// hashed is the SHA-256 of a text, as a string of a script.
+func hashed(text string) string { return fmt.Sprintf(`"%x"`, sha256.Sum256([]byte(text))) }
 
 // mustBundle is for modules of ours, which a test bundles all of.
 func mustBundle(name string) string {
@@ -117,8 +124,18 @@ func source(text string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
+// verifyScript is that of verify.html. It knows the page around it, and how a report of
+// this release runs and looks: what is another does not become green.
+var verifyScript = sync.OnceValue(func() string {
+	around, err := json.Marshal(verifyPage) // with < and > escaped, so that it can stand in a script
+	if err != nil {
+		panic(err) // a string
+	}
+	return strings.NewReplacer(`"{{page}}"`, string(around), `"{{style}}"`, hashed(Style()), `"{{report}}"`, hashed(ReportScript())).Replace(mustBundle("verify.js"))
+})
+
 // VerifyPolicy is the content policy of verify.html, for a server that sends it.
-func VerifyPolicy() string { return Policy(mustBundle("verify.js"), Style(), "http: https:") }
+func VerifyPolicy() string { return Policy(verifyScript(), Style(), "http: https:") }
 
 // VerifyPage is verify.html: one file that loads nothing and is the same for everybody
 // within a release. A person who opens it from disk need not trust the server that
@@ -126,8 +143,5 @@ func VerifyPolicy() string { return Policy(mustBundle("verify.js"), Style(), "ht
 func VerifyPage() []byte { return []byte(page()) }
 
 var page = sync.OnceValue(func() string {
-	script, style := mustBundle("verify.js"), Style()
-	// A report that it looks at may run and look as this release has it, and no other way.
-	known := fmt.Sprintf(`["%x","%x"]`, sha256.Sum256([]byte(ReportScript())), sha256.Sum256([]byte(style)))
-	return strings.NewReplacer("{{policy}}", VerifyPolicy(), "{{style}}", style, "{{known}}", known, "{{script}}", script).Replace(verifyPage)
+	return strings.NewReplacer("{{policy}}", VerifyPolicy(), "{{style}}", Style(), "{{script}}", verifyScript()).Replace(verifyPage)
 })

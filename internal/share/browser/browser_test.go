@@ -457,10 +457,18 @@ func TestEveryModuleCanBeBundled(t *testing.T) {
 			t.Error(err)
 			continue
 		}
+		// Of two functions of one name the later silently takes the place of the other.
+		names := map[string]bool{}
+		for _, m := range regexp.MustCompile(`(?m)^(?:async )?function\*? ([A-Za-z0-9_]+)`).FindAllStringSubmatch(script, -1) {
+			if names[m[1]] {
+				t.Errorf("%s: two modules of the bundle have a function %s", name, m[1])
+			}
+			names[m[1]] = true
+		}
 		if lookErr != nil {
 			continue
 		}
-		// A name that two modules give away is a syntax error of the bundle.
+		// Another name that two modules give away is a syntax error of the bundle.
 		cmd := exec.Command(node, "--check", "-")
 		cmd.Stdin = strings.NewReader(script)
 		if out, err := cmd.CombinedOutput(); err != nil {

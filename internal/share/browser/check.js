@@ -1,25 +1,34 @@
-// Checks a page of the viewer where it is read: every value that names an entry, as it
-// comes into view, and the transcript with its chain. Green needs a key that the person
-// typed or that this browser has pinned; what does not verify is a banner on every page
-// until the tab is closed. docs/checking.md says what that proves and what not.
+// Checks a page of the viewer where it is read: that the whole page is signed, every value
+// that names an entry, as it comes into view, and the transcript with its chain. Green
+// needs all of that, by a key that the person typed, that this browser has pinned or that
+// was made on this machine; what does not verify is a banner on every page until the tab
+// is closed. docs/checking.md says what that proves and what not.
 import { Refused, Malformed, must, text, hex } from "./bytes.js";
 import { blake3 } from "./hash.js";
 import { canonical, get, pointer } from "./canon.js";
 import { parseKey, verifyReceipt, verifyCheckpoint } from "./receipt.js";
 import { Unanswered, followChain } from "./chain.js";
 import { Difference, compareCell, compareEvents, entryOf, isEntryCell } from "./page.js";
-import { element, fingerprint, keyForm, showAlarm, showMark } from "./mark.js";
+import { Watch, asLoaded, compareLoaded, comparePages, drawPage, isOwnPart, mayChange, parsePage } from "./cover.js";
+import { signedPage } from "./signed.js";
+import { element, fingerprint, keyForm, showAlarm, showMark, wordsOf } from "./mark.js";
 
 const ROOT = new URL("..", import.meta.url); // this script is assets/check.js
+const LOADED = asLoaded(); // before anything here changes it
 const AT_ONCE = 6, MOST_REMEMBERED = 5, MOST_PROBLEMS = 100;
 
-// --- Keys: typed on this page, or pinned before, for one ledger ---
+// --- Keys: typed on this page, pinned before, or made on this machine, for one ledger ---
+
+// HERE: the server is on this machine. Only then its word counts that this machine's state
+// folder knows a key as made here: elsewhere it would be the word of a stranger.
+const HERE = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
 
 class Keys {
-  constructor(origin, claimed, typed) {
+  constructor(origin, claimed, typed, own) {
     this.origin = origin;
     this.claimed = claimed; // what the server says, which shows that a page is consistent
     this.typed = typed;
+    this.own = HERE ? own : [];
   }
 
   get place() {
@@ -37,11 +46,16 @@ class Keys {
   // known: whether the reader gave a key. Then only such keys count, and what the server
   // says about its keys counts for nothing.
   get known() {
-    return this.typed.length > 0 || this.pinned().length > 0;
+    return this.given().length > 0 || this.own.length > 0;
+  }
+
+  given() {
+    return [...this.typed, ...this.pinned()];
   }
 
   list() {
-    return this.known ? [...this.typed, ...this.pinned()] : this.claimed;
+    const given = this.given();
+    return given.length > 0 ? given : this.own.length > 0 ? this.own : this.claimed;
   }
 
   pin(keys) {
@@ -163,6 +177,9 @@ class Check {
     this.waiting = [];
     this.working = 0;
     this.checkpoints = new Map();
+    this.covered = null; // whether the whole page is signed; null until that is known
+    this.expected = null; // the page that was signed
+    this.brief = null; // what a reader must know of who vouches for the bench
     this.visible = new IntersectionObserver((seen) => this.cameIntoView(seen), { rootMargin: "600px" });
   }
 
@@ -171,12 +188,51 @@ class Check {
     showMark(this.place, "checking", []);
     try {
       await this.meet();
+      await this.cover();
     } catch (err) {
       this.failed("the ledger’s checkpoint", err);
     }
+    this.covered ??= false;
+    if (current !== this) return;
+    this.watch = new Watch(() => this.scanSoon());
     this.scan();
-    new MutationObserver(() => this.scanSoon()).observe(document.body, { childList: true, subtree: true, characterData: true });
     this.show();
+  }
+
+  // isServed: "tally view" sends the page, and not a web server that sends files: what these
+  // say of keys, their author chose.
+  isServed() {
+    return /^page\//.test(this.place.getAttribute("data-signed") ?? "");
+  }
+
+  // cover finds out whether the page is, whole, one that a key of the ledger signed, and
+  // shows that one in place of what was loaded. A page that is not signed is never green:
+  // its words and other numbers are the server's.
+  async cover() {
+    this.covered = false;
+    const how = this.place.getAttribute("data-signed");
+    if (how === null) return;
+    try {
+      const html = await signedPage(how, ask, ROOT, this.keys);
+      const expected = parsePage(html), differences = compareLoaded(LOADED, expected);
+      drawPage(expected, differences.length > 0);
+      if (current !== this) return;
+      this.expected = expected;
+      this.place = document.getElementById("mark");
+      for (const d of differences) this.problem(d);
+      showAlarm(this.problems.length > 0 ? this.problems : remembered(), this.problems.length > 0 ? undefined : "Another page of this site, in this tab,");
+      this.covered = differences.length === 0;
+    } catch (err) {
+      this.failed("the signature of the page", err);
+    }
+  }
+
+  // stillCovered compares the page as it is now with the one that was signed.
+  stillCovered() {
+    if (!this.expected) return;
+    const differences = comparePages(document, this.expected, isOurs, mayChangeHere);
+    for (const d of differences) this.problem(d);
+    if (differences.length > 0) this.covered = false;
   }
 
   // meet finds out which ledger this is, and verifies its newest checkpoint.
@@ -184,14 +240,16 @@ class Check {
     const served = await (await ask("keys")).json();
     const note = (await (await ask("checkpoint")).json()).checkpoint;
     must(typeof note === "string" && Array.isArray(served.keys), "the server gives no checkpoint or no keys");
-    this.keys = new Keys(note.split("\n", 1)[0], served.keys.map((k) => parseKey(String(k.public))), this.typed);
+    this.keys = new Keys(note.split("\n", 1)[0], served.keys.map((k) => parseKey(String(k.public))), this.typed, this.isServed() ? (served.own ?? []).map((k) => parseKey(String(k))) : []);
     this.checkpoint = verifyCheckpoint(note, this.keys.list());
   }
 
   // scan finds the cells that are there now. A page that is live gets new ones.
   scan() {
+    if (current !== this) return;
     const marks = document.querySelectorAll("#mark");
     if (marks.length !== 1 || marks[0] !== this.place || this.place.closest("main")) this.problem(new Refused("the page has a second mark, or it stands where content stands"));
+    this.stillCovered();
     if (!this.keys) return;
     for (const cell of document.querySelectorAll("[data-field]")) {
       if (isEntryCell(cell) && this.compared.get(cell) !== cell.textContent) this.visible.observe(cell);
@@ -199,6 +257,7 @@ class Check {
     this.atLeastOne();
     for (const list of document.querySelectorAll("[data-trajectory]")) this.transcript(list);
     for (const part of document.querySelectorAll("[data-grading]")) this.grading(part);
+    this.show();
   }
 
   // atLeastOne checks the first value even where none is in view, so that a page with
@@ -267,6 +326,7 @@ class Check {
     const line = get(doc, "entry");
     const p = verifyReceipt(doc.receipt, this.keys.list(), typeof line === "string" ? line : null, this.checkpoints);
     must(p.index === index && p.origin === this.keys.origin, `the receipt is of entry ${p.index} of ${p.origin}`, Refused);
+    if (get(p.entry.body, "scratch")) this.brief = "no signer vouches for the bench";
     return p;
   }
 
@@ -348,12 +408,17 @@ class Check {
 
   // --- What came of it ---
 
+  // own changes the page: what else changes it is looked at again.
+  own(change) {
+    return this.watch ? this.watch.own(change) : change();
+  }
+
   problem(p) {
     const line = p instanceof Difference ? String(p) : p.message;
     if (this.problems.includes(line) || this.problems.length >= MOST_PROBLEMS) return;
     this.problems.push(line);
     if (this.typed.length === 0) remember(line); // who mistyped a key is not haunted by it
-    showAlarm(this.problems);
+    this.own(() => showAlarm(this.problems));
     this.show();
   }
 
@@ -368,10 +433,11 @@ class Check {
   state() {
     const busy = this.working > 0 || this.waiting.length > 0;
     if (this.problems.length > 0) return "bad";
-    if ((busy && this.counts.cells === 0) || this.following.size > 0) return "checking";
+    if ((busy && this.counts.cells === 0) || this.following.size > 0 || this.covered === null) return "checking";
     if (this.unclear.size > 0 || !this.checkpoint) return "unclear";
     if (this.counts.cells + this.counts.events === 0) return "computed";
-    return this.keys.known ? "good" : "unknown";
+    if (!this.keys.known) return "unknown";
+    return this.covered ? "good" : "matched";
   }
 
   show() {
@@ -381,9 +447,14 @@ class Check {
 
   draw() {
     if (current !== this) return; // a check with other keys has begun, and the mark is its
+    this.own(() => this.redraw());
+  }
+
+  redraw() {
     const state = this.state(), open = this.place.querySelector("details")?.open, typed = this.place.querySelector("input")?.value;
     if (this.place.contains(document.activeElement) && this.place.getAttribute("data-state") === state) return; // the reader is typing
-    const lines = [this.summary(state)];
+    const lines = [this.summary(state), this.coverage()];
+    if (this.brief) lines.unshift(`Scratch: ${this.brief} of this attempt.`);
     for (const [seq, of] of this.following.values()) lines.push(`Transcript: ${seq}${of > 0 ? ` of ${of}` : ""} events verified so far.`);
     for (const [reason, n] of this.unclear) lines.push(`Not checked${n > 1 ? `, ${n} times` : ""}: ${reason}`);
     if (this.checkpoint) lines.push(`Ledger ${this.checkpoint.origin}, ${this.checkpoint.size} entries. Key ${this.checkpoint.key.text} (${fingerprint(this.checkpoint.key)}).`);
@@ -401,9 +472,16 @@ class Check {
     return `${cells} values${events > 0 ? ` and ${events} events` : ""} on this page are compared with the ledger so far; more as you scroll. Other numbers are computed by the server from many entries; open what they are about to check each one.`;
   }
 
+  coverage() {
+    if (!this.covered) return "The page as a whole is not signed: its words, and numbers that name no entry, are the server’s. So it is not green.";
+    return "The whole page, every word, number and attribute, is signed by the key, and was compared with what is shown.";
+  }
+
   // words are for the mark, where it has more to say than its state.
   words(state) {
-    return state === "computed" && !hasNumbers() ? "Nothing to check on this page" : this.far();
+    if (state === "computed" && !hasNumbers()) return "Nothing to check on this page";
+    const own = state === "good" && this.keys.given().length === 0 ? "Verified with the key of this machine" : undefined;
+    return this.far() ?? wordsOf(state, this.brief, own);
   }
 
   // far is how much of a long transcript is verified.
@@ -433,10 +511,19 @@ class Check {
       const key = parseKey(value);
       must(key.name === this.keys.origin, `that is a key of ${key.name}; this ledger is ${this.keys.origin}`);
       begin([key]);
-    }));
+    }, (change) => this.own(change)));
     return out;
   }
 }
+
+// HELP is the list of keys, which keys.js shows and takes away.
+const HELP = "j next rowk row beforeEnter open it/ search? this list";
+
+const isOurs = (node) => isOwnPart(node) || (node.id === "keys" && node.parentNode === document.body && node.textContent === HELP);
+
+// mayChangeHere: the keyboard marks the row that it is in.
+const mayChangeHere = (element, name, is, want) => mayChange(element, name) ||
+  (name === "class" && element.matches("[data-row], .events > li") && (is ?? "").split(" ").filter((c) => c !== "at").join(" ") === (want ?? ""));
 
 // begin checks the page from the start, with what is known now.
 let current = null;
@@ -447,12 +534,9 @@ function begin(typed = []) {
     return;
   }
   current?.visible.disconnect();
+  current?.watch?.end();
   current = new Check(place, typed);
   current.start();
 }
 
-const style = document.createElement("link");
-style.rel = "stylesheet";
-style.href = new URL("check.css", import.meta.url);
-document.head.append(style);
 begin();

@@ -6,13 +6,18 @@ import { base64, concat, utf8 } from "./bytes.js";
 export const WORDS = {
   checking: "Checking…",
   good: "Verified with a key you gave",
+  matched: "Values match the ledger; the page is not signed",
   unknown: "Consistent, signer not known to you",
   computed: "Computed by the server from entries",
   unclear: "Could not be checked",
   bad: "Does not verify",
 };
 
-const SIGNS = { checking: "…", good: "✓", unknown: "?", computed: "Σ", unclear: "–", bad: "✗" };
+// wordsOf are the words of a state, with what a reader must know besides: a record can be
+// verified whose bench is not vouched for.
+export const wordsOf = (state, brief, words = WORDS[state]) => words + (brief && ["good", "unknown", "matched"].includes(state) ? "; " + brief : "");
+
+const SIGNS = { checking: "…", good: "✓", matched: "≈", unknown: "?", computed: "Σ", unclear: "–", bad: "✗" };
 
 export function element(name, attributes = {}, ...children) {
   const e = document.createElement(name);
@@ -35,8 +40,9 @@ export function fingerprint(key) {
   return "SHA256:" + base64(sha256(wire)).replace(/=+$/, "");
 }
 
-// keyForm asks for a key. given is called with the text; what it throws is shown.
-export function keyForm(given) {
+// keyForm asks for a key. given is called with the text; what it throws is shown, as a
+// change of our own to the page.
+export function keyForm(given, own) {
   const input = element("input", { id: "key-given", name: "key", size: "44", autocomplete: "off", spellcheck: "false", "aria-describedby": "key-problem" });
   const problem = element("p", { id: "key-problem", class: "problem", role: "alert" });
   const form = element("form", { class: "key-form" },
@@ -44,11 +50,11 @@ export function keyForm(given) {
     input, element("button", {}, "Check with this key"), problem);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    problem.textContent = "";
+    own(() => (problem.textContent = ""));
     try {
       given(input.value);
     } catch (err) {
-      problem.textContent = err.message;
+      own(() => (problem.textContent = err.message));
     }
   });
   return form;

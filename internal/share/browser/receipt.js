@@ -233,7 +233,7 @@ export function sshSigner(armoured, message, namespace) {
 
 // levelOf is what can be said without the signers: whether a key of the ledger signed
 // the registration of a bench that is not scratch.
-function levelOf(registration, keys) {
+export function levelOf(registration, keys) {
   if (get(registration, "scratch")) return "scratch";
   try {
     const message = utf8(encode({ ...registration, signature: "" }));

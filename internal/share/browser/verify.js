@@ -5,12 +5,55 @@ import { Refused, Malformed, must, text, utf8, hex, fromBase64 } from "./bytes.j
 import { blake3, sha256 } from "./hash.js";
 import { get } from "./canon.js";
 import { parseKey, ledgerKey, sshKey, isReceipt, isProofs, parseReceipt, verifyReceipt, verifyProofs, verifyCheckpoint, claimOf } from "./receipt.js";
-import { checkReport, claimedKey, reportData } from "./report.js";
+import { reportData, verifyReport } from "./report.js";
+import { DATA_BEGIN, DATA_END, SCRIPT_BEGIN, drawReport, levelOfReport, policyOf, rendererOf, sortEntries } from "./report_draw.js";
+import { Watch, asLoaded, compareLoaded, comparePages, drawPage, parsePage } from "./cover.js";
 import { factsOf } from "./page.js";
-import { badge, element, fingerprint } from "./mark.js";
+import { badge, element, fingerprint, showAlarm, wordsOf } from "./mark.js";
 
 const MOST_BYTES = 64 << 20, MOST_ENTRIES = 1000;
 const byId = (id) => document.getElementById(id);
+
+// --- This page itself ---
+
+// What this release is, filled in where verify.html is put together: the page without
+// script, style and policy; and the SHA-256 of its style and of the script of a report.
+const PAGE = "{{page}}", STYLE = "{{style}}", REPORT_SCRIPT = "{{report}}";
+const SCRIPT = document.currentScript.textContent;
+
+// altered says what of this page is not of its release. Then nothing here is green: a
+// changed word beside a good result can turn its meaning around.
+let altered = [];
+
+function drawItself() {
+  const loaded = asLoaded(), style = loaded.page.querySelector("style")?.textContent ?? "";
+  const parts = { policy: policyOf(SCRIPT, style, "http: https:"), style: hash(style) === STYLE ? style : "", script: SCRIPT };
+  const expected = parsePage(PAGE.replace(/\{\{(policy|style|script)\}\}/g, (_, name) => parts[name]));
+  altered = compareLoaded(loaded, expected).map(String);
+  drawPage(expected, altered.length > 0);
+  showAlteration();
+}
+
+function showAlteration() {
+  showAlarm(altered, "This copy of verify.html is not the one of its release, or was changed since it was opened. Nothing here is green. It");
+}
+
+const hash = (s) => hex(sha256(utf8(s)));
+
+// watch: what changes the page besides this script takes the green away.
+let watch = null;
+function changedByOthers() {
+  altered.push("something that is not this page’s script changed what it shows");
+  watch.own(() => {
+    showAlteration();
+    for (const item of document.querySelectorAll('#results > [data-state="good"]')) lower(item);
+  });
+}
+
+function lower(item) {
+  item.setAttribute("data-state", "unclear");
+  item.querySelector(".verdict")?.replaceWith(badge("unclear"));
+}
 
 // --- Keys ---
 
@@ -57,9 +100,17 @@ function pairs(list) {
 }
 
 function show(name, state, words, ...more) {
-  const item = element("li", { class: "box result", "data-state": state }, element("h3", {}, name), element("p", {}, badge(state)), element("p", { class: "says" }, words), ...more);
-  byId("results").prepend(item);
-  byId("results-none").hidden = true;
+  showLevel(name, state, null, words, ...more);
+}
+
+// showLevel shows a result; brief is what the reader must know of who vouches for it.
+function showLevel(name, state, brief, words, ...more) {
+  const item = element("li", { class: "box result", "data-state": state }, element("h3", {}, name), element("p", {}, badge(state, wordsOf(state, brief))), element("p", { class: "says" }, words), ...more);
+  if (altered.length > 0 && state === "good") lower(item);
+  watch.own(() => {
+    byId("results").prepend(item);
+    byId("results-none").hidden = true;
+  });
 }
 
 function signerLine(p, typed) {
@@ -104,8 +155,9 @@ function proofs(name, bytes) {
   // A record with a registration is a claim, and its parts must fit each other.
   if (["case.scored", "attempt.finished"].includes(first.entry.kind) && proved.some((p) => p.entry.kind === "attempt.registered")) {
     const c = claimOf(proved, keys);
+    const brief = c.level === "scratch" ? "no signer vouches for the bench" : null;
     const what = c.case === undefined ? `Attempt ${c.attempt} of class ${c.class} finished.` : `Case ${c.case} of class ${c.class}: ${c.outcome}.`;
-    show(name, state(typed), what, pairs([
+    showLevel(name, state(typed), brief, what, pairs([
       ["Class", c.class], ["Case", c.case], ["Target", c.target], ["Attempt", `${c.attempt}, number ${c.number} of at least ${c.of} of the class`],
       ["Outcome", c.outcomes ? Object.entries(c.outcomes).map(([k, n]) => `${n} ${k}`).join(", ") : c.outcome],
       [c.outcomes ? "Mean score" : "Score", c.score ?? "none"], ["Level", c.level], ...signerLine(first, typed)]), whole(first),
@@ -128,31 +180,43 @@ function checkpoint(name, file) {
   show(name, state(typed), `The ledger ${c.origin} had ${c.size} entries.`, pairs([["Root", hex(c.root)], ["Key", c.key.text]]));
 }
 
-// sourceHash is the SHA-256 of a script or style as the policy of a page names it.
-const known = JSON.parse(byId("known").textContent);
+// between is the text between two others, from a place on.
+function between(file, begin, end, from = 0) {
+  const at = file.indexOf(begin, from), to = at < 0 ? -1 : file.indexOf(end, at + begin.length);
+  return to < 0 ? null : file.slice(at + begin.length, to);
+}
 
+// report verifies the data of a report, makes the page of it again and compares every
+// character of the file.
 function report(name, file) {
-  const page = new DOMParser().parseFromString(file, "text/html");
-  const data = reportData(page);
-  const { keys, typed } = keysFor(parseReceipt(data.entries[0].receipt).checkpoint, claimedKey(page).text);
-  const found = checkReport(page, keys);
-  if (found.differences.length > 0) {
-    show(name, "bad", "The report shows something that was not signed:", element("ul", {}, ...found.differences.slice(0, 20).map((d) => element("li", {}, String(d)))));
-    return;
-  }
+  const text = between(file, DATA_BEGIN, DATA_END);
+  must(text !== null, "the report carries no data");
+  const data = reportData(text);
+  const { keys, typed } = keysFor(parseReceipt(data.entries[0].receipt).checkpoint, String(data.key));
+  const proved = verifyReport(data, keys), p = sortEntries(data, proved);
   // What runs and how it looks must be this release's: another script could write, and
   // another style could hide or add, what it likes.
-  const strange = [...page.querySelectorAll("script:not([type='application/json']), style, link, iframe, object, embed, base, meta[http-equiv='refresh']")]
-    .filter((e) => !(["SCRIPT", "STYLE"].includes(e.tagName) && !e.hasAttribute("src") && known.includes(hex(sha256(utf8(e.textContent))))));
-  if (strange.length > 0) {
-    show(name, "unclear", `The receipts in it verify and its values are those that were signed, but the page carries a script, style or frame that is not of this release (${strange.map((e) => e.tagName.toLowerCase()).join(", ")}), which can show anything. Ask for the report again, or use the verify.html of its release.`);
+  const style = between(file, "<style>", "</" + "style>") ?? "", script = between(file, "\n" + SCRIPT_BEGIN, DATA_END, file.indexOf(DATA_BEGIN)) ?? "";
+  if (hash(style) !== STYLE || hash(script) !== REPORT_SCRIPT || data.renderer !== rendererOf(script, style)) {
+    show(name, "unclear", "The receipts in it verify, but the page is not laid out by this release, or carries a script or style that is not of this release, which can show anything. So what it shows was not compared. Ask for the report again, or use the verify.html of its release.");
     return;
   }
-  const all = [...found.proved.values()];
-  const finished = all.find((p) => p.entry.kind === "attempt.finished"), registered = all.find((p) => p.entry.kind === "attempt.registered" && p.entry.body.attempt === data.attempt);
-  show(name, state(typed), `A report of attempt ${data.attempt}: ${found.compared} values on its page are those of ${all.length} signed entries.`,
-    pairs([...(registered ? factsOf(registered.entry) : []), ...(finished ? factsOf(finished.entry).slice(1) : [["Outcome", "not finished"]]), ["Records of cases in it", all.filter((p) => p.entry.kind === "case.scored").length], ...signerLine(all[0], typed).filter(([k]) => k !== "Entry")]),
-    assumed(["Words on the page that are not values of the ledger were not compared: “tally verify” makes the whole page again and compares every byte."]));
+  const expected = drawReport(data, proved, script, style);
+  if (file !== expected) {
+    const places = comparePages(parsePage(file), parsePage(expected)).slice(0, 20).map(String);
+    show(name, "bad", "The report shows something that was not signed:", element("ul", {}, ...(places.length > 0 ? places : [firstDifference(file, expected)]).map((d) => element("li", {}, d))));
+    return;
+  }
+  const level = levelOfReport(data, p.registered);
+  showLevel(name, state(typed), level?.brief, `A report of attempt ${data.attempt}: every character of its page follows from ${proved.size} signed entries and the evidence that they name.`,
+    pairs([...factsOf(p.registered.entry), ...(p.finished ? factsOf(p.finished.entry).slice(1) : [["Outcome", "not finished"]]), ["Level", level?.note ?? "signed by the ledger’s key"], ["Records of cases in it", p.records.length], ...signerLine(p.registered, typed).filter(([k]) => k !== "Entry")]),
+    assumed([...(level ? [] : ["People signed the bench, and not example people: the report shows that the ledger’s key signed the registration, and no more."]), `The tree of ${p.registered.size} entries is still part of the ledger: only its newest copy tells.`]));
+}
+
+function firstDifference(file, expected) {
+  let at = 0;
+  while (file[at] === expected[at]) at++;
+  return `from character ${at} on: the file has “${file.slice(at, at + 60)}”, expected “${expected.slice(at, at + 60)}”`;
 }
 
 function isReport(file) {
@@ -255,43 +319,60 @@ async function askServer() {
 }
 
 function keyChanged() {
-  byId("key-problem").textContent = "";
+  let says = "none: nothing can be green", problem = "";
   try {
     const given = trusted();
-    byId("key-says").textContent = given ? given("example").map((k) => fingerprint(k)).join(", ") : "none: nothing can be green";
+    if (given) says = given("example").map((k) => fingerprint(k)).join(", ");
   } catch (err) {
-    byId("key-says").textContent = "none: nothing can be green";
-    byId("key-problem").textContent = err.message;
+    problem = err.message;
   }
-}
-
-byId("keys").addEventListener("input", keyChanged);
-byId("key-file").addEventListener("change", async (event) => {
-  const [file] = event.target.files;
-  if (file) byId("keys").value = await file.slice(0, 1 << 20).text();
-  keyChanged();
-});
-byId("files").addEventListener("change", (event) => takeFiles(event.target.files));
-byId("ask").addEventListener("submit", (event) => {
-  event.preventDefault();
-  askServer();
-});
-byId("clear").addEventListener("click", () => {
-  byId("results").replaceChildren();
-  byId("results-none").hidden = false;
-});
-const zone = byId("drop");
-for (const name of ["dragenter", "dragover"]) {
-  document.addEventListener(name, (event) => {
-    event.preventDefault();
-    zone.setAttribute("data-over", "");
+  watch.own(() => {
+    byId("key-says").textContent = says;
+    byId("key-problem").textContent = problem;
   });
 }
-document.addEventListener("dragleave", () => zone.removeAttribute("data-over"));
-document.addEventListener("drop", (event) => {
-  event.preventDefault();
-  zone.removeAttribute("data-over");
-  takeFiles(event.dataTransfer.files);
-});
-keyChanged();
-document.documentElement.setAttribute("data-ready", "");
+
+// open makes the page work, once all of it is there.
+function open() {
+  drawItself();
+  watch = new Watch(changedByOthers);
+  listen();
+  keyChanged();
+  watch.own(() => document.documentElement.setAttribute("data-ready", ""));
+}
+
+function listen() {
+  byId("keys").addEventListener("input", keyChanged);
+  byId("key-file").addEventListener("change", async (event) => {
+    const [file] = event.target.files;
+    if (file) byId("keys").value = await file.slice(0, 1 << 20).text();
+    keyChanged();
+  });
+  byId("files").addEventListener("change", (event) => takeFiles(event.target.files));
+  byId("ask").addEventListener("submit", (event) => {
+    event.preventDefault();
+    askServer();
+  });
+  byId("clear").addEventListener("click", () => {
+    watch.own(() => {
+      byId("results").replaceChildren();
+      byId("results-none").hidden = false;
+    });
+  });
+  const zone = byId("drop");
+  for (const name of ["dragenter", "dragover"]) {
+    document.addEventListener(name, (event) => {
+      event.preventDefault();
+      watch.own(() => zone.setAttribute("data-over", ""));
+    });
+  }
+  document.addEventListener("dragleave", () => watch.own(() => zone.removeAttribute("data-over")));
+  document.addEventListener("drop", (event) => {
+    event.preventDefault();
+    watch.own(() => zone.removeAttribute("data-over"));
+    takeFiles(event.dataTransfer.files);
+  });
+}
+
+if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", open);
+else open();

@@ -19,7 +19,11 @@ func reported(data []byte, t Trust) (string, string, error) {
 	}
 	r, c := v.Registered, v.Checkpoint
 	said := &Claim{Origin: c.Origin, TreeSize: c.Size, Class: r.Class, Target: r.Target, Attempt: r.Attempt, Number: r.Number, Of: v.Of, Level: "scratch"}
-	if v.Signed {
+	switch {
+	case v.Signed && v.Data.Examples:
+		said.Level = levelSigned + " by example signers"
+		t.assume("no person vouches for the bench: the report says that its signers come with \"tally init\"")
+	case v.Signed:
 		said.Level = levelSigned
 		t.assume("people signed the bench, and not example people: the report shows that the ledger's key signed the registration, and no more")
 	}

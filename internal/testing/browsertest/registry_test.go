@@ -177,7 +177,7 @@ func TestPagesOfTheRegistryCheckThemselves(t *testing.T) {
 	b := open(t, base+"/")
 	b.waitFor(`document.getElementById("mark").dataset.state === "unknown"`)
 	b.give(c.key)
-	b.waitFor(`document.getElementById("mark").dataset.state === "good"`)
+	b.waitFor(`document.getElementById("mark").dataset.state === "matched"`)
 	b.js(`document.querySelector("#mark details").open = true`)
 	b.js(`[...document.querySelectorAll("#mark button")].find((x) => x.textContent.startsWith("Trust this key")).click()`)
 	for name, path := range map[string]string{
@@ -188,8 +188,8 @@ func TestPagesOfTheRegistryCheckThemselves(t *testing.T) {
 		b.goTo(base + path)
 		b.waitFor(marked)
 		values := b.js(`document.querySelectorAll("[data-entry]").length`).(float64)
-		if want := map[bool]string{true: "good", false: "computed"}[values > 0]; want == "good" {
-			b.waitFor(`document.getElementById("mark").dataset.state === "good"`)
+		if want := map[bool]string{true: "matched", false: "computed"}[values > 0]; want == "matched" {
+			b.waitFor(`document.getElementById("mark").dataset.state === "matched"`)
 		} else if got := b.state(); got != want {
 			t.Errorf("%s: the mark says %s: %s", name, got, b.text("#mark"))
 		}

@@ -119,7 +119,9 @@ func TestAForgedReportRaisesTheAlarm(t *testing.T) {
 			if b.state() != "bad" || b.text("#tallystick-alarm") == "" {
 				t.Errorf("the mark says %s: %s", b.state(), b.text("#mark"))
 			}
-			b.give(key)
+			if b.js(`document.getElementById("key-given") !== null`) == true { // evidence that does not verify shows nothing
+				b.give(key)
+			}
 			if b.state() != "bad" {
 				t.Errorf("with the right key the mark says %s", b.state())
 			}

@@ -28,15 +28,25 @@ func serve(t *testing.T, forge forger) string {
 	return workspace(t).serve(t, forge)
 }
 
-// serve starts a viewer behind a forger, with its real door.
+// serve starts a viewer behind a forger, with its real door, on a machine that did not
+// make the keys of the workspace.
 func (w *world) serve(t *testing.T, forge forger) string {
 	t.Helper()
-	env := map[string]string{"HOME": w.home, "XDG_STATE_HOME": filepath.Join(w.home, "state")}
+	return w.serveOn(t, "elsewhere", func(req *http.Request, answer *httptest.ResponseRecorder) []byte {
+		return forge(req.URL.Path, answer.Body.Bytes())
+	})
+}
+
+// serveOn starts a viewer for the owner of the machine that has this state folder. send
+// says what is sent in place of an answer.
+func (w *world) serveOn(t *testing.T, state string, send func(*http.Request, *httptest.ResponseRecorder) []byte) string {
+	t.Helper()
+	env := map[string]string{"HOME": w.home, "XDG_STATE_HOME": filepath.Join(w.home, state)}
 	place, err := dossier.Open(w.dir, dossier.World{Getenv: func(name string) string { return env[name] }, Now: time.Now, Note: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := viewer.Open(viewer.Config{Place: place, Files: w.imported})
+	v, err := viewer.Open(viewer.Config{Place: place, Files: w.imported, Owner: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,12 +60,13 @@ func (w *world) serve(t *testing.T, forge forger) string {
 	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
 		answer := httptest.NewRecorder()
 		guarded.ServeHTTP(answer, req)
+		body := send(req, answer)
 		for name, values := range answer.Header() {
 			rw.Header()[name] = values
 		}
 		rw.Header().Del("Content-Length")
 		rw.WriteHeader(answer.Code)
-		rw.Write(forge(req.URL.Path, answer.Body.Bytes()))
+		rw.Write(body)
 	})}}
 	server.Start()
 	t.Cleanup(server.Close)
@@ -163,7 +174,7 @@ func TestAForgedPageOfTheViewerRaisesTheAlarm(t *testing.T) {
 		{"how many there were", attemptPage, replace(attemptPage, `data-as="total">18<`, `data-as="total">2<`), "shows “2”, signed is “18”"},
 		{"a rate of the overview", "/", replace("/", `data-as="solved1">11.1 %`, `data-as="solved1">91.1 %`), "shows “91.1 %”, signed is “11.1 %”"},
 		{"a cell of the matrix", "/matrix", replace("/matrix", `data-as="outcome">Failed<`, `data-as="outcome">Passed<`), "shows “Passed”, signed is “Failed”"},
-		{"what a check found", casePage, replace(casePage, `data-field="/checks/0/extracted/head" data-as="text">hello<`, `data-field="/checks/0/extracted/head" data-as="text">bye<`), "scoring of entry"},
+		{"what a check found", casePage, replace(casePage, `data-field="/checks/0/extracted/head" data-as="text">hello<`, `data-field="/checks/0/extracted/head" data-as="text">bye<`), "/checks/0/extracted/head: the page shows “bye”, signed is “hello”"},
 		{"the score of a check", casePage, replace(casePage, `data-field="/checks/0/score" data-as="number3">0.000<`, `data-field="/checks/0/score" data-as="number3">1.000<`), "shows “1.000”, signed is “0.000”"},
 		{"the document of the checks", casePage, func(path string, body []byte) []byte {
 			if strings.Contains(path, "/piece/") {
@@ -175,7 +186,7 @@ func TestAForgedPageOfTheViewerRaisesTheAlarm(t *testing.T) {
 		{"a cell of the transcript", casePage, replace(casePage, `data-as="text">hello<`, `data-as="text">bye<`), "shows “bye”, signed is “hello”"},
 		{"an event", casePage, replace(casePage+"/events", `"hello"`, `"jello"`), "event"},
 		{"the head", casePage, replace(casePage, `data-head="sha256:`, `data-head="sha256:0`), "head"},
-		{"another index of the evidence", casePage, replace(casePage, `data-evidence="`, `data-evidence="/keys" data-was="`), "the index of the evidence is not the one"},
+		{"another index of the evidence", casePage, replace(casePage, `data-evidence="`, `data-evidence="/keys" data-was="`), "its data-evidence: the page shows “/keys”"},
 		{"a receipt of another entry", attemptPage, always(), "the receipt is of entry"},
 		{"an entry", attemptPage, func(path string, body []byte) []byte {
 			if strings.HasPrefix(path, "/receipt/") {
@@ -183,7 +194,7 @@ func TestAForgedPageOfTheViewerRaisesTheAlarm(t *testing.T) {
 			}
 			return body
 		}, "the entry given is not the one in the receipt"},
-		{"a second mark", casePage, replace(casePage, `<main id="content">`, `<main id="content"><div id="mark" data-state="good">Verified with a key you gave</div>`), "second mark"},
+		{"a second mark", casePage, replace(casePage, `<main id="content">`, `<main id="content"><div id="mark" data-state="good">Verified with a key you gave</div>`), "the page shows “<div id=\"mark\""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			url := serve(t, tt.forge)
@@ -210,10 +221,10 @@ func TestAForgedPageOfTheViewerRaisesTheAlarm(t *testing.T) {
 func TestAPageThatIsStrippedDoesNotSayThatNothingIsToBeChecked(t *testing.T) {
 	page := "/attempt/" + attempt
 	url := serve(t, func(path string, body []byte) []byte {
-		if path != page && path != "/corpus" {
+		if path != page {
 			return body
 		}
-		if path == page && !bytes.Contains(body, []byte("data-entry=")) {
+		if !bytes.Contains(body, []byte("data-entry=")) {
 			t.Error("the page has nothing to check as it is")
 		}
 		body = bytes.Replace(body, []byte(`<main id="content">`), []byte(`<main id="content" data-outside>`), 1)

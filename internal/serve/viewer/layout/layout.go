@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"embed"
+	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"html/template"
@@ -46,7 +47,12 @@ type Page struct {
 	Home     string // where the name at the top leads
 	Assets   string // where stylesheet and scripts are; what the scripts ask is beside that folder
 	Still    bool   // the page is written to a file, where no server answers
+	Signed   string // what proves that a key of the ledger signed the whole page: see [SiteSigned]
 }
+
+// SiteSigned is what a page of a site of files says of its signature: the list of the
+// files has it.
+const SiteSigned = "site.json"
 
 // Policy is the content policy of a page that no server sends headers with.
 func (*Page) Policy() string { return filePolicy }
@@ -60,14 +66,26 @@ type Command struct{ What, Line string }
 // functions are what every template may call.
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"text":     browser.Text,
-		"line":     browser.Line,
-		"number":   browser.Number,
-		"percent":  browser.Percent,
-		"time":     browser.Time,
-		"interval": Interval,
-		"deref":    deref,
+		"text":      browser.Text,
+		"line":      browser.Line,
+		"number":    browser.Number,
+		"percent":   browser.Percent,
+		"time":      browser.Time,
+		"interval":  Interval,
+		"deref":     deref,
+		"integrity": integrity,
 	}
+}
+
+// integrity names the bytes of a file that a page loads, so that the browser takes no
+// other: a page is not what was signed if it looks otherwise.
+func integrity(name string) (string, error) {
+	a, found := FindAsset(name)
+	if !found {
+		return "", fmt.Errorf("no file %s", name)
+	}
+	sum := sha256.Sum256(a.Data)
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:]), nil
 }
 
 // deref is what a pointer points to, for templates that have asked whether it does.
