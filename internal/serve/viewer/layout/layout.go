@@ -67,8 +67,12 @@ func functions() template.FuncMap {
 		"time":     browser.Time,
 		"interval": Interval,
 		"deref":    deref,
+		"upper":    upper,
 	}
 }
+
+// upper begins a word of ours with a capital.
+func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // deref is what a pointer points to, for templates that have asked whether it does.
 func deref(p any) any {
