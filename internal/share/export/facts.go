@@ -2,6 +2,8 @@ package export
 
 import (
 	"time"
+
+	"tallystick/internal/read/gate"
 )
 
 // Facts are what leaves the building about one attempt: plain values that were
@@ -30,6 +32,10 @@ type Facts struct {
 	Record                  []byte // the entry, if the receipt does not carry it
 	// Address is where the receipt can be had, if it was published.
 	Address string
+
+	// Decision is whether the attempt meets the gates of its class. The zero value is
+	// "not met".
+	Decision gate.Decision
 
 	// Qualifications are what must be known beside the numbers, in words.
 	Qualifications []string
