@@ -167,7 +167,7 @@ func decisionText(out io.Writer, d *gate.Decision) {
 	for _, x := range d.Results {
 		label, text := "gate", x.Text()
 		switch x.Metric {
-		case gate.EverySelected:
+		case gate.Selection:
 			label, text = "selected", x.Reason
 		case gate.Question:
 			label, text = "question", x.Reason

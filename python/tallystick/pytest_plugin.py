@@ -115,7 +115,7 @@ class TallyCase(TallyItem):
             score = "" if s.score is None else f", score {s.score}"
             text = f"{s.outcome}{score}{': ' + said if said else ''}"
             if self.allowed:
-                pytest.xfail(f"{text}; allowed: the gates are met all the same")
+                pytest.xfail(f"{text}; allowed by the gates")
             raise CaseFailed(f"{text}\ntally show {self.attempt}:{s.case}")
 
     def reportinfo(self) -> Any:

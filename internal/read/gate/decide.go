@@ -47,9 +47,10 @@ type Decision struct {
 // What a decision is made by.
 const (
 	ByGates     = "gates"
-	ByEveryCase = "every case" // without gates, or where a filter left the gates undecided
-	ByQuestion  = "stop early" // the question that the attempt was registered with
-	ByNothing   = "nothing"    // there is not enough to decide by
+	ByEveryCase = "every case"     // without gates
+	BySelection = "selected cases" // where a filter left the gates undecided
+	ByQuestion  = "stop early"     // the question that the attempt was registered with
+	ByNothing   = "nothing"        // there is not enough to decide by
 )
 
 // State is that of the decision.
@@ -60,8 +61,8 @@ func (g Result) State() State { return stateOf(g.Met, g.Undecided) }
 
 // words are those of results that are not gates: what ran may pass where no gate is met.
 var words = map[bench.Metric]map[State]string{
-	EverySelected: {IsMet: "passed", IsNotMet: "not passed"},
-	Question:      {IsMet: "yes", IsNotMet: "no"},
+	Selection: {IsMet: "passed", IsNotMet: "not passed"},
+	Question:  {IsMet: "yes", IsNotMet: "no"},
 }
 
 // Word is the state as people read it: only of a gate it is "met".
@@ -141,8 +142,8 @@ func undecided(why string) *Decision {
 //
 // Gates are for the whole class. Those of an attempt that left cases out, by a filter
 // or by stopping early, are not decided, unless what ran is enough to break them; what
-// was asked of such an attempt is that every selected case passes, or its registered
-// question, and that stands beside the gates.
+// was asked of such an attempt is that the selected cases pass, or keep the limits of the
+// gates by themselves, or its registered question, and that stands beside the gates.
 //
 // It refuses an attempt of another registration, or at other cases.
 func Decide(in Input) (*Decision, error) {
@@ -166,7 +167,11 @@ func Decide(in Input) (*Decision, error) {
 	gates := together(d.Results)
 	met := len(slices.DeleteFunc(slices.Clone(d.Results), func(r Result) bool { return !r.Met }))
 	d.Reason = fmt.Sprintf("%d of %d gates are met", met, len(d.Results))
-	if asked := in.besides(len(d.Results) > 0 && gates != IsNotDecided); asked != nil {
+	asked, err := in.besides(len(d.Results) > 0 && gates != IsNotDecided)
+	if err != nil {
+		return nil, err
+	}
+	if asked != nil {
 		d.Results = append(d.Results, *asked)
 		if gates != IsNotMet || !asked.Met {
 			d.By, d.Reason = impliedBy[asked.Metric], asked.Reason
@@ -180,17 +185,36 @@ func Decide(in Input) (*Decision, error) {
 	return d, nil
 }
 
-var impliedBy = map[bench.Metric]string{EveryCase: ByEveryCase, EverySelected: ByEveryCase, Question: ByQuestion}
+var impliedBy = map[bench.Metric]string{EveryCase: ByEveryCase, Selection: BySelection, Question: ByQuestion}
 
 // besides is what is asked of an attempt besides its gates; nil if they decide.
-func (in *Input) besides(decided bool) *Result {
+func (in *Input) besides(decided bool) (*Result, error) {
 	switch {
 	case in.Attempt.Plan.StopEarly != nil:
-		return in.question()
+		return in.question(), nil
 	case decided:
-		return nil
+		return nil, nil
+	case in.Attempt.Plan.Filtered:
+		return in.selection()
 	}
-	return in.everyCase()
+	return in.everyCase(), nil
+}
+
+// selection asks that every selected case passed, or that those which did not are as few
+// as the gates would allow if these were all the cases there are.
+func (in *Input) selection() (*Result, error) {
+	r := in.everyCase()
+	r.Metric = Selection
+	if r.Met || len(in.Bench.Registration().Gates) == 0 {
+		return r, nil
+	}
+	alone := *in
+	alone.alone = true
+	gates, err := alone.gates()
+	if err == nil && len(gates) > 0 && together(gates) == IsMet {
+		r.Met, r.Reason = true, r.Reason+", which keeps the limits of the gates"
+	}
+	return r, err
 }
 
 // everyCase asks that every case that was planned passed.
@@ -205,7 +229,7 @@ func (in *Input) everyCase() *Result {
 	}
 	r := &Result{Tag: "*", Metric: EveryCase, Threshold: 1, Met: passed == total && total > 0, N: a.Plan.CaseCount}
 	if a.Plan.Filtered {
-		r.Metric, what = EverySelected, "selected tasks"
+		what = "selected tasks"
 	}
 	r.Reason = fmt.Sprintf("%d of %d %s passed", passed, total, what)
 	if how := a.Plan.ReducedText(); how != "" {
@@ -248,7 +272,7 @@ func (d *Decision) Err(a *history.Attempt) error {
 		return refusal.Newf(refusal.GateNotMet, "attempt %s: %s", a.ID, d.Reason)
 	}
 	if d.gated {
-		return refusal.Newf(refusal.GateNotMet, "attempt %s: every selected case must pass: %s", a.ID, d.Reason).
+		return refusal.Newf(refusal.GateNotMet, "attempt %s: the selected cases neither all pass nor keep the limits of the gates: %s", a.ID, d.Reason).
 			WithHint(`list the cases with "tally scorecard %s --failed"`, a.ID)
 	}
 	return refusal.Newf(refusal.GateNotMet, "attempt %s: %s; without a gate that allows less, every selected case must pass", a.ID, d.Reason).

@@ -36,6 +36,8 @@ type Input struct {
 	// records tell all that the bench of then would.
 	PlanIsBench bool
 
+	// alone takes the cases that a filter selected for the bench: see selection.
+	alone bool
 	// shown is what [Preview] has in place of Evidence.
 	shown *dossier.Shown
 }
@@ -131,6 +133,9 @@ func (in *Input) gates() ([]Result, error) {
 		if err != nil {
 			return nil, err
 		}
+		if in.alone && r.N == 0 {
+			continue // the filter selected none of its cases
+		}
 		results = append(results, r)
 	}
 	return append(results, in.uncovered(results, tags)...), nil
@@ -171,8 +176,9 @@ const (
 	NoErrors bench.Metric = "errors_and_unscored"
 	// EveryCase: without gates, every case must pass.
 	EveryCase bench.Metric = "every_case"
-	// EverySelected: where the gates are for more than what ran, what ran must pass.
-	EverySelected bench.Metric = "every_selected_case"
+	// Selection: where the gates are for more than what ran, what ran must pass, or keep
+	// their limits by itself.
+	Selection bench.Metric = "selected_cases"
 	// Question is that of an attempt that stops early.
 	Question bench.Metric = "stop_early"
 	// Decidable: the attempt has come to its end, and the bench is the one that it ran.
@@ -181,7 +187,7 @@ const (
 
 // implied are these metrics, as people read them.
 var implied = map[bench.Metric]string{
-	NoErrors: "cases that no gate is about", EveryCase: "every case must pass", EverySelected: "every selected case must pass",
+	NoErrors: "cases that no gate is about", EveryCase: "every case must pass", Selection: "the selected cases",
 	Question: "the registered question", Decidable: "the gates of the class",
 }
 
@@ -366,6 +372,9 @@ func (in *Input) tagged(tag string, tags map[string][]string) []*history.Case {
 // absent counts the cases of the bench whose tags are meant and that the attempt did
 // not plan, as when a filter was given.
 func (in *Input) absent(tags map[string][]string, meant func(tags []string) bool) int {
+	if in.alone {
+		return 0
+	}
 	planned := make(map[string]bool)
 	for c := range in.Attempt.Cases() {
 		planned[c.ID] = true

@@ -333,17 +333,17 @@ func TestAFilteredRunDecidesNoGate(t *testing.T) {
 		state State
 		by    string
 	}{
-		{"both passed", func(int, *evidence.CaseScored) {}, IsNotDecided, ByEveryCase},
+		{"both passed", func(int, *evidence.CaseScored) {}, IsNotDecided, BySelection},
 		{"one failed", func(i int, s *evidence.CaseScored) {
 			if i == 0 {
 				failing(s, 0)
 			}
-		}, IsNotMet, ByEveryCase},
+		}, IsNotMet, BySelection},
 		{"one errored, which the gates allow", func(i int, s *evidence.CaseScored) {
 			if i == 0 {
 				breaks(s)
 			}
-		}, IsNotMet, ByEveryCase},
+		}, IsNotMet, BySelection},
 		{"all errored", func(_ int, s *evidence.CaseScored) { breaks(s) }, IsNotMet, ByGates},
 		{"a violation", func(i int, s *evidence.CaseScored) { s.Policy.Violations = i }, IsNotMet, ByGates},
 	} {
@@ -354,6 +354,25 @@ func TestAFilteredRunDecidesNoGate(t *testing.T) {
 		}
 		if run, gate := d.Err(in.Attempt), d.Demand(in.Attempt); (run == nil) != (tt.state == IsNotDecided) || !refusal.Is(gate, refusal.GateNotMet) {
 			t.Errorf("%s: run %v, gate %v", tt.name, run, gate)
+		}
+	}
+}
+
+// A selection that fails no more than the gates would allow is good enough for the run,
+// and decides no gate.
+func TestASelectionMayFailAsTheGatesAllow(t *testing.T) {
+	for threshold, state := range map[float64]State{0.5: IsNotDecided, 0.6: IsNotMet} {
+		in := attempt(t, scratchBench(t, gate("*", bench.SolveRate, threshold)), func(p *evidence.Plan) {
+			p.Filtered, p.Cases = true, p.Cases[:2]
+		}, func(i int, s *evidence.CaseScored) bool {
+			if i == 0 {
+				failing(s, 0)
+			}
+			return true
+		})
+		d, err := Decide(in)
+		if err != nil || d.State() != state || (d.Err(in.Attempt) == nil) != (state == IsNotDecided) || d.Demand(in.Attempt) == nil {
+			t.Errorf("%v: %+v, %v", threshold, d, err)
 		}
 	}
 }
@@ -545,7 +564,8 @@ func TestReportsAreGreenExactlyIfTheCommandIs(t *testing.T) {
 		{"a gate that no case shows", Report{Cases: []Row{passed}, Gates: []Result{met, missed}}, true},
 		{"not decided, in a run", Report{Cases: []Row{passed}, Gates: []Result{met, open}}, false},
 		{"not decided, in a gate", Report{Cases: []Row{passed}, Gates: []Result{met, open}, Refused: true}, true},
-		{"a failed case beside what is not decided", Report{Cases: []Row{failed}, Gates: []Result{open}}, true},
+		{"a failed selected case", Report{Cases: []Row{failed}, Gates: []Result{open, {Tag: "*", Metric: Selection}}}, true},
+		{"a failed selected case that the gates allow", Report{Cases: []Row{failed}, Gates: []Result{open, {Tag: "*", Metric: Selection, Met: true}}}, false},
 		{"a level that is wanting", Report{Cases: []Row{passed}, Gates: []Result{met}, Refused: true, LevelWanting: "it is scratch"}, true},
 		{"nothing", Report{}, true},
 	} {

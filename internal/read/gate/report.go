@@ -87,7 +87,7 @@ func (r Report) tests() []test {
 	for _, c := range r.Cases {
 		t := c.test()
 		if r.allowsFailures() && (t.status == fail || t.status == broken) {
-			t.status, t.message = allowed, t.message+"; allowed: the gates are met all the same"
+			t.status, t.message = allowed, t.message+"; allowed by the gates"
 		}
 		all = append(all, t)
 	}
@@ -103,10 +103,10 @@ func (r Report) tests() []test {
 	return all
 }
 
-// allowsFailures reports whether gates decided that the attempt is good enough, so that
-// no case which did not pass makes it red.
+// allowsFailures reports whether the attempt is good enough all the same, so that no
+// case which did not pass makes it red.
 func (r Report) allowsFailures() bool {
-	return len(r.Gates) > 0 && together(r.Gates) == IsMet && !r.Refused
+	return len(r.Gates) > 0 && together(r.Gates) != IsNotMet && !r.Refused
 }
 
 func (c Row) test() test {
