@@ -134,7 +134,7 @@ func TestThePagesOfTheShowroomAreFitForPeople(t *testing.T) {
 }
 
 // brokenWords are the numbers and ids of a page that a line ends inside of, between two
-// of their letters, digits or dots. What fills a line, as digests do, may be.
+// of their letters, digits or dots. What is wider than its place, as digests are, may be.
 const brokenWords = `(() => {
 	const found = [];
 	const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -146,8 +146,11 @@ const brokenWords = `(() => {
 			if (m[0].length < 2 || m[0].length > 32) continue;
 			range.setStart(node, m.index);
 			range.setEnd(node, m.index + m[0].length);
-			const tops = new Set([...range.getClientRects()].filter((r) => r.width > 0).map((r) => Math.round(r.top)));
-			if (tops.size > 1) found.push(m[0]);
+			const parts = [...range.getClientRects()].filter((r) => r.width > 0);
+			let block = node.parentElement;
+			while (getComputedStyle(block).display.startsWith("inline")) block = block.parentElement;
+			const wide = parts.reduce((sum, r) => sum + r.width, 0);
+			if (new Set(parts.map((r) => Math.round(r.top))).size > 1 && wide <= block.clientWidth) found.push(m[0]);
 		}
 	}
 	return found;
