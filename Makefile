@@ -30,6 +30,7 @@ docs:
 	go test ./internal/run/sandbox -run ClassPages -update
 	go test ./internal/share/browser -run Rules -update
 	go test ./internal/share/browser -run Digest -update
+	go test ./cmd/tally -run SurfacesPage -update
 	go test ./internal/testing/structure -run ImportGraph -update
 tidy:
 	go mod tidy && cd tools && go mod tidy

@@ -159,7 +159,7 @@ func (e *Env) showPaged(ctx context.Context, v any, text func(io.Writer)) error 
 	text(&b)
 	rows, columns := terminalSize(e.Stdout)
 	p := pager{ctx: ctx, in: e.Stdin, prompts: e.Stderr, rows: rows, columns: columns}
-	return p.show(b.String(), func(page string) error {
+	return p.show(string(onTerminal(e.Stdout, b.Bytes())), func(page string) error {
 		return e.Answer(nil, func(w io.Writer) { io.WriteString(w, page) })
 	})
 }

@@ -323,5 +323,5 @@ func (e *Env) printError(err error) {
 	if r.Hint != "" {
 		text += fmt.Sprintf("tally: %s %s\n", heading.of("hint:"), plain.Lines(r.Hint, said))
 	}
-	e.Stderr.Write(paint([]byte(text), e.Color(e.Stderr)))
+	e.Stderr.Write(paint(onTerminal(e.Stderr, []byte(text)), e.Color(e.Stderr)))
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"tallystick/internal/read/gate"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/plain"
 )
@@ -74,11 +75,32 @@ func outcomeText(outcome string) string {
 }
 
 // verdictText is one of two words, in its colour.
-func verdictText(met bool, yes, no string) string {
-	if met {
+func verdictText(ok bool, yes, no string) string {
+	if ok {
 		return good.of(yes)
 	}
 	return bad.of(no)
+}
+
+// stateText is the word for what was decided, in its colour, in capitals unless all is
+// well.
+func stateText(d interface {
+	State() gate.State
+	Word() string
+}) string {
+	loud := strings.ToUpper(d.Word())
+	return stateWord(d.State(), d.Word(), loud, loud)
+}
+
+// stateWord is the word for a state, in its colour.
+func stateWord(s gate.State, met, notMet, notDecided string) string {
+	switch s {
+	case gate.IsMet:
+		return good.of(met)
+	case gate.IsNotDecided:
+		return doubtful.of(notDecided)
+	}
+	return bad.of(notMet)
 }
 
 // divergenceText writes a divergence: what was expected behind a minus, what came
@@ -109,6 +131,17 @@ func fit(env *Env, out io.Writer, text string) {
 	}
 }
 
+// wholeWords is a line up to i, without a word with digits that would be cut there: a
+// part of a number or of an id reads as another one. A word that fills the line is cut.
+func wholeWords(line string, i int) string {
+	begin := strings.LastIndexByte(line[:i], ' ')
+	word, _, _ := strings.Cut(line[begin+1:], " ")
+	if begin < 0 || i-begin-1 >= len(word) || !strings.ContainsAny(word, "0123456789") {
+		return line[:i]
+	}
+	return line[:begin]
+}
+
 // shorten cuts a line to so many columns. It counts characters: what takes two
 // columns, as in Chinese, may still break.
 func shorten(line string, columns int) string {
@@ -123,7 +156,7 @@ func shorten(line string, columns int) string {
 			continue
 		}
 		if shown++; shown == columns && strings.TrimRight(line[i+utf8.RuneLen(r):], " \x0e") != "" {
-			line = strings.TrimRight(line[:i], " ") + "…"
+			line = strings.TrimRight(wholeWords(line, i), " ") + "…"
 			if open {
 				line += string(endOfStyle)
 			}

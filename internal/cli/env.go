@@ -193,7 +193,7 @@ func (e *Env) Answer(v any, text func(w io.Writer)) error {
 	} else {
 		var b bytes.Buffer
 		text(&b)
-		out = paint(b.Bytes(), e.Color(e.Stdout))
+		out = paint(onTerminal(e.Stdout, b.Bytes()), e.Color(e.Stdout))
 	}
 	return e.write(out)
 }
@@ -238,7 +238,7 @@ func (e *Env) Note(format string, args ...any) {
 	if e.Quiet || e.JSON {
 		return
 	}
-	fmt.Fprintf(e.Stderr, "tally: %s\n", plain.Lines(fmt.Sprintf(format, args...), said))
+	e.Stderr.Write(onTerminal(e.Stderr, fmt.Appendf(nil, "tally: %s\n", plain.Lines(fmt.Sprintf(format, args...), said))))
 }
 
 // said is the margin of what a program said in several lines, such as a traceback.

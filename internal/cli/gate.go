@@ -41,7 +41,8 @@ there are several classes. The exit code is 4 when a gate is not met.
 
 The bench and the ledger are verified first. A tag without a scored case fails. Cases
 that errored or have no score fail a gate unless its max_errors and max_unscored allow
-them; cases of the bench that the attempt left out fail the gates that they belong to.
+them. A gate is for the whole class: an attempt that left out cases of it does not decide
+it, and the exit code is 4 too.
 
 If the cases or the rubric of the class have changed since the attempt, it is refused,
 because it says nothing about the class as it is now. After "tally rescore" you can allow
@@ -101,32 +102,37 @@ func runGate(_ context.Context, env *Env, o gateOptions) error {
 	if err != nil {
 		return fmt.Errorf("gate of attempt %s: %w", a.ID, err)
 	}
+	if err := gate.Gated(v); err != nil {
+		return err
+	}
 	in, err := gate.NewInput(v, a)
 	if err != nil {
 		return err
 	}
 	in.AcrossBenches = o.across
-	results, err := gate.Evaluate(in)
+	decision, err := gate.Decide(in)
 	if err != nil {
 		return err
 	}
-	if err := answer.WriteReports(a, results, o.files); err != nil {
+	level := past.RequireProperties(required, a.Attempt)
+	refused := cmp.Or(decision.Demand(a.Attempt), level)
+	if err := answer.WriteReports(a, answer.Decided{Decision: decision, Refused: refused, Level: level}, o.files); err != nil {
 		return err
 	}
 	if a.Plan.BenchDigest != v.Digest() {
 		env.Note("attempt %s ran against another version of class %s", a.ID, a.Class)
 	}
-	answer := gate.AnswerOf(past.History, a.Attempt, results)
+	answer := gate.AnswerOf(past.History, a.Attempt, decision)
 	if err := env.Answer(answer, func(out io.Writer) { gateText(out, answer) }); err != nil {
 		return err
 	}
-	return cmp.Or(gate.NotMet(a.Attempt, results), past.RequireProperties(required, a.Attempt))
+	return refused
 }
 
 func gateText(out io.Writer, g gate.Answer) {
-	fmt.Fprintf(out, "%s  %s (number %d of %d, %s)\n", verdictText(g.Met, "met", "NOT MET"), plain.Line(g.Attempt), g.Number, g.Of, history.LevelText(g.Level.String(), g.Properties))
+	fmt.Fprintf(out, "%s  %s (number %d of %d, %s)\n", stateText(g), plain.Line(g.Attempt), g.Number, g.Of, history.LevelText(g.Level.String(), g.Properties))
 	for _, r := range g.Gates {
-		fmt.Fprintf(out, "  %s  %s\n", verdictText(r.Met, "ok  ", "FAIL"), plain.Line(r.Text()))
+		fmt.Fprintf(out, "  %s  %s\n", stateWord(r.State(), "ok  ", "FAIL", "open"), plain.Line(r.Text()))
 	}
 	qualificationsText(out, "  note  ", g.Qualifications)
 	othersLines(out, g.Others, 10)

@@ -24,8 +24,8 @@ func newLog(env *Env) *cobra.Command {
 how many cases passed, whether the gates were met, and what it cost. The ledger is
 verified first.
 
-"gate -" means that there is no answer: the attempt did not finish or left cases out, or
-the class has no gates or has changed since.`,
+"NOT DECIDED" means that the gates are neither met nor missed: the attempt did not finish
+or left cases out, or the class has changed since. Without gates every case must pass.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runLog(cmd.Context(), env, o) },
 	}
@@ -67,7 +67,7 @@ func logText(env *Env, out io.Writer, attempts []answer.Logged) {
 	}
 	fmt.Fprintln(w)
 	for _, a := range attempts {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", unstyled.of(plain.Line(a.ID)), unstyled.of(fmt.Sprintf("%d of %d%s", a.Passed, a.Total, notPassed(a))), gateWord(a.GateMet),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", unstyled.of(plain.Line(a.ID)), unstyled.of(fmt.Sprintf("%d of %d%s", a.Passed, a.Total, notPassed(a))), stateText(a.Decision),
 			unstyled.of(a.StartedAt.Go().Format("2006-01-02 15:04")), unstyled.of(costOf(a.CostUSD)), unstyled.of(a.Level.String()), attemptMarks(a)+paidMark(a))
 	}
 	w.Flush()
@@ -90,16 +90,6 @@ func correctedText(out io.Writer, a answer.Logged) {
 // notPassed tells what became of the cases that neither passed nor failed.
 func notPassed(a answer.Logged) string {
 	return plain.OfWhich(plain.Count{N: a.Errors, What: "errors"}, plain.Count{N: a.Unscored, What: "unscored"}, plain.Count{N: a.Truncated, What: "truncated"}, plain.Count{N: a.Skipped, What: "skipped"}, plain.Count{N: a.NotRun, What: "not run"})
-}
-
-func gateWord(met *bool) string {
-	switch {
-	case met == nil:
-		return unstyled.of("-")
-	case *met:
-		return good.of("met")
-	}
-	return bad.of("NOT MET")
 }
 
 // paidMark tells what was paid where that is not what was scored.

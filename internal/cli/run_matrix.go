@@ -105,7 +105,7 @@ func matrixNotes(out io.Writer, a *recount.Run) {
 	if a.Scorecard != nil {
 		qualificationsText(out, "note     ", a.Scorecard.Qualifications)
 	}
-	runGatesText(out, a)
+	decisionText(out, a.Decision)
 }
 
 // answerOf is the summary of an attempt that was finished earlier.

@@ -43,17 +43,6 @@ func (r *runner) report(a *recount.Run) error {
 		return past.Refused(err)
 	}
 	a.Scorecard = card
-	// A comparison that cannot be made must not hide a gate that is not met.
-	var compared error
-	if o.baseline != "" {
-		compared = r.compare(d, a)
-	}
-	if err := past.RequireProperties(o.required, attempt); err != nil {
-		return cmp.Or(answer.WriteReports(d, nil, r.files(attempt)), err)
-	}
-	if !a.Finished {
-		return cmp.Or(answer.WriteReports(d, nil, r.files(attempt)), compared)
-	}
 	in, err := gate.NewInput(r.bench, d)
 	if err != nil {
 		return err
@@ -62,22 +51,30 @@ func (r *runner) report(a *recount.Run) error {
 	if err != nil {
 		return err
 	}
-	a.Decision = decision
-	if decision.Results != nil {
-		a.Gate = recount.NewRunGates(decision.Results)
+	if a.Finished {
+		a.Decision, a.Gate = decision, recount.NewRunGates(decision)
 	}
-	if err := answer.WriteReports(d, decision.Results, r.files(attempt)); err != nil {
+	level := past.RequireProperties(o.required, attempt)
+	refused := cmp.Or(level, decision.Err(attempt))
+	// A comparison that cannot be made must not hide a gate that is not met.
+	var compared error
+	if o.baseline != "" {
+		compared = r.compare(d, a, decision)
+	}
+	if err := answer.WriteReports(d, answer.Decided{Decision: decision, Refused: refused, Level: level}, r.files(attempt)); err != nil {
 		return err
 	}
-	unmet := decision.Err(attempt)
-	if unmet != nil && compared != nil {
+	if !a.Finished && level == nil {
+		refused = nil // what stopped the run is said
+	}
+	if refused != nil && compared != nil {
 		r.env.Note("no comparison: %v", compared)
 	}
-	return cmp.Or(unmet, compared)
+	return cmp.Or(refused, compared)
 }
 
 // compare sets the run beside an earlier one.
-func (r *runner) compare(attempt *dossier.Dossier, a *recount.Run) error {
+func (r *runner) compare(attempt *dossier.Dossier, a *recount.Run, decision *gate.Decision) error {
 	past := attempt.Reading()
 	baseline, err := past.Attempt(r.o.baseline)
 	if err != nil {
@@ -101,13 +98,19 @@ func (r *runner) compare(attempt *dossier.Dossier, a *recount.Run) error {
 	if r.several {
 		file = named(file, attempt.Target)
 	}
-	return dossier.WriteOutput(file, comparisonMarkdown(c))
+	return dossier.WriteOutput(file, comparisonMarkdown(c, decision))
 }
 
-// comparisonMarkdown is a comparison for a pull request.
-func comparisonMarkdown(c *scorecard.Comparison) []byte {
+// comparisonMarkdown is a comparison for a pull request: what was decided about the
+// newer attempt, then what changed.
+func comparisonMarkdown(c *scorecard.Comparison, decision *gate.Decision) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "### %s against %s\n\n", markdownText(c.B.ID), markdownText(c.A.ID))
+	fmt.Fprintf(&b, "**Gate %s**: %s\n\n", decision.State(), markdownText(decision.Reason))
+	for _, r := range decision.Results {
+		fmt.Fprintf(&b, "- %s: %s\n", r.Word(), markdownText(r.Text()))
+	}
+	b.WriteString("\n")
 	fmt.Fprintf(&b, "| | %s (%s) | %s (%s) | change |\n|---|---|---|---|\n", markdownText(c.A.ID), c.A.Level, markdownText(c.B.ID), c.B.Level)
 	if s := c.Scores; s != nil {
 		fmt.Fprintf(&b, "| mean score | %s | %s | %+.4f [%+.4f, %+.4f] |\n", plain.Score(s.Mean.A, 4), plain.Score(s.Mean.B, 4), s.Mean.Change, s.ChangeCI95[0], s.ChangeCI95[1])
@@ -157,14 +160,22 @@ func markdownText(s string) string {
 	return b.String()
 }
 
-func runGatesText(out io.Writer, a *recount.Run) {
-	if a.Gate != nil {
-		for _, x := range a.Gate.Gates {
-			fmt.Fprintf(out, "gate     %s: %s\n", verdictText(x.Met, "met", "NOT MET"), plain.Line(x.Text()))
-		}
+// decisionText prints what was decided, a line for each gate. What is asked besides the
+// gates of a class has a name of its own: it is not a gate, and may pass where none is
+// met.
+func decisionText(out io.Writer, d *gate.Decision) {
+	if d == nil {
+		return
 	}
-	if d := a.Decision; d != nil && !d.Met && d.By == gate.ByEveryCase {
-		fmt.Fprintf(out, "gate     %s: %s, and no gate allows less\n", bad.of("NOT MET"), d.Reason)
+	for _, x := range d.Results {
+		label, text := "gate", x.Text()
+		switch x.Metric {
+		case gate.Selection:
+			label, text = "selected", x.Reason
+		case gate.Question:
+			label, text = "question", x.Reason
+		}
+		fmt.Fprintf(out, "%-8s %s: %s\n", label, stateText(x), plain.Line(text))
 	}
 }
 

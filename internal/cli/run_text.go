@@ -51,7 +51,7 @@ func runText(out io.Writer, a *recount.Run, byRubric bool) {
 	if a.Scorecard != nil {
 		qualificationsText(out, "note     ", a.Scorecard.Qualifications)
 	}
-	runGatesText(out, a)
+	decisionText(out, a.Decision)
 	if a.Submittable != nil {
 		fmt.Fprintf(out, "submit   %s: %s\n", map[bool]string{true: "possible", false: "NOT POSSIBLE"}[*a.Submittable], plain.Line(a.Reason))
 	}

@@ -103,7 +103,8 @@ func showAttempt(env *Env, attempt *dossier.Dossier, o showOptions) error {
 func showAttemptText(env *Env, out io.Writer, a *answer.Listing) {
 	fmt.Fprintf(out, "attempt  %s (%s), number %d of %d, %s\n", plain.Line(a.ID), a.Level, a.Number, a.Of, attemptMarks(a.Logged))
 	fmt.Fprintf(out, "class    %s, target %s, begun %s\n", plain.Line(a.Class), plain.Line(a.Target), a.StartedAt)
-	fmt.Fprintf(out, "cases    %d: %d passed, %d failed%s; gate %s; %s\n", a.Total, a.Passed, a.Failed, notPassed(a.Logged), gateWord(a.GateMet), costOf(a.CostUSD))
+	fmt.Fprintf(out, "cases    %d: %d passed, %d failed%s; gate %s; %s\n", a.Total, a.Passed, a.Failed, notPassed(a.Logged), stateText(a.Decision), costOf(a.CostUSD))
+	decisionText(out, a.Decision)
 	paidText(out, a.Paid, a.CostUSD)
 	for _, u := range a.Endpoints {
 		fmt.Fprintf(out, "models   %s, as the operator's machine saw it\n", plain.Line(u.Text()))

@@ -17,6 +17,6 @@ the environment variable ``TALLY``.
 
 from .agent import agent, parameters
 from .rubric import rubric
-from .tally import Attempt, Run, RunAttempt, Score, TallyError, attempts, attest, run, scores, tally
+from .tally import Attempt, Decision, Run, RunAttempt, Score, TallyError, attempts, attest, run, scores, tally
 
-__all__ = ["agent", "parameters", "rubric", "run", "attempts", "scores", "attest", "tally", "Attempt", "Run", "RunAttempt", "Score", "TallyError"]
+__all__ = ["agent", "parameters", "rubric", "run", "attempts", "scores", "attest", "tally", "Attempt", "Decision", "Run", "RunAttempt", "Score", "TallyError"]

@@ -25,13 +25,14 @@ def _program() -> str:
     return found
 
 
-def _call(args: Sequence[str], workspace: Optional[str], accept: Sequence[int]) -> Tuple[Any, int]:
+def _call(args: Sequence[str], workspace: Optional[str], accept: Sequence[int]) -> Tuple[Any, int, str]:
     where = ["--workspace", workspace] if workspace else []
     done = subprocess.run([_program(), *args, "--json", *where], capture_output=True, text=True, encoding="utf-8")
     if done.returncode not in accept or not done.stdout.strip():
         raise _error(done)
     lines = done.stdout.strip().splitlines()
-    return (json.loads(lines[0]) if len(lines) == 1 else [json.loads(line) for line in lines]), done.returncode
+    refused = "" if done.returncode == 0 else _error(done).message
+    return (json.loads(lines[0]) if len(lines) == 1 else [json.loads(line) for line in lines]), done.returncode, refused
 
 
 def tally(*args: str, workspace: Optional[str] = None) -> Any:
@@ -68,8 +69,22 @@ class RunAttempt:
 
 
 @dataclass(frozen=True)
+class Decision:
+    """What was decided about an attempt, as every command of tally says it.
+
+    undecided: its gates are neither met nor missed, because it left cases of the class out.
+    """
+
+    met: bool
+    by: str
+    reason: str
+    undecided: bool = False
+    raw: Dict[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
 class Run:
-    """The answer of ``tally run``. ok says that its exit code was 0."""
+    """The answer of ``tally run``. ok says that its exit code was 0; refused says why not."""
 
     attempt: RunAttempt
     target: str
@@ -86,6 +101,8 @@ class Run:
     isolation_class: str
     head: str
     ok: bool
+    decision: Optional[Decision] = None
+    refused: str = ""
     raw: Dict[str, Any] = field(default_factory=dict, repr=False)
 
 
@@ -108,6 +125,7 @@ class Attempt:
     not_run: int
     cost_usd: Optional[float]
     gate_met: Optional[bool]
+    decision: Optional[Decision] = None
     raw: Dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -134,14 +152,18 @@ class Score:
 def run(class_name: str, *flags: str, target: Optional[str] = None, workspace: Optional[str] = None) -> Run:
     """Run an attempt. A gate that is not met gives a Run whose ok is False."""
     chosen = ["--target", target] if target else []
-    said, code = _call(["run", class_name, *chosen, *flags], workspace, (0, 4))
-    return _typed(Run, said, attempt=_typed(RunAttempt, said["attempt"]), ok=code == 0)
+    said, code, refused = _call(["run", class_name, *chosen, *flags], workspace, (0, 4))
+    return _typed(Run, said, attempt=_typed(RunAttempt, said["attempt"]), ok=code == 0, refused=refused, decision=_decision(said))
+
+
+def _decision(said: Dict[str, Any]) -> Optional[Decision]:
+    return _typed(Decision, said["decision"]) if said.get("decision") else None
 
 
 def attempts(class_name: Optional[str] = None, target: Optional[str] = None, workspace: Optional[str] = None) -> List[Attempt]:
     """The attempts of the ledger, the newest first."""
     chosen = (["--class", class_name] if class_name else []) + (["--target", target] if target else [])
-    return [_typed(Attempt, a) for a in tally("log", *chosen, workspace=workspace)["attempts"]]
+    return [_typed(Attempt, a, decision=_decision(a)) for a in tally("log", *chosen, workspace=workspace)["attempts"]]
 
 
 def scores(attempt: str, workspace: Optional[str] = None) -> List[Score]:

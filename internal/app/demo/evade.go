@@ -51,11 +51,11 @@ func evadePolicy(d *demo, copied string) error {
 	if err != nil {
 		return err
 	}
-	results, err := gate.Evaluate(in)
+	decision, err := gate.Decide(in)
 	if err != nil {
 		return err
 	}
-	return gate.NotMet(a.Attempt, results)
+	return decision.Demand(a.Attempt)
 }
 
 // transferAnyway is one case with an agent that runs the tool itself.

@@ -14,7 +14,6 @@ import (
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
-	"tallystick/internal/run/bench"
 	"tallystick/internal/run/journal"
 )
 
@@ -51,10 +50,11 @@ type Logged struct {
 	// how many passed with those that count; the numbers above are as recorded.
 	Corrected         []scorecard.CorrectedRow `json:"corrected,omitempty"`
 	PassedAsCorrected *int                     `json:"passed_as_corrected,omitempty"`
-	// GateMet is nil where it cannot be said: the attempt did not finish, left
-	// cases out, or the class has no gates or other ones by now.
-	GateMet  *bool    `json:"gate_met"`
-	Problems []string `json:"problems"` // with its records
+	// Decision is what the gates say, as "tally run" and "tally gate" have it; GateMet is
+	// nil where it is not decided.
+	Decision *gate.Decision `json:"decision"`
+	GateMet  *bool          `json:"gate_met"`
+	Problems []string       `json:"problems"` // with its records
 }
 
 // LogOptions choose what is listed. Empty means all.
@@ -67,7 +67,7 @@ func Log(r *dossier.Reading, o LogOptions) ([]Logged, error) {
 		if o.Class != "" && a.Class != o.Class || o.Target != "" && a.Target != o.Target {
 			continue
 		}
-		l, err := logged(r.Dossier(a), gatesNow)
+		l, err := logged(r.Dossier(a), gate.Of)
 		if err != nil {
 			return nil, err
 		}
@@ -91,38 +91,13 @@ func nothingLogged(r *dossier.Reading, o LogOptions) error {
 	return unknownAmong("target", o.Target, targets)
 }
 
-// MaxGlance is how many tasks an attempt may have whose gates are asked for
-// display: each takes reading the evidence of a task that was not looked at before.
+// MaxGlance is how many tasks an attempt may have whose evidence is looked at for
+// display.
 const MaxGlance = 2000
 
-// Glance is an attempt at a glance, as [Log] has it, for display. Of one that is too
-// long for a glance it does not say whether its gates are met.
+// Glance is an attempt at a glance, as [Log] has it, for display.
 func Glance(d *dossier.Display, a *history.Attempt) (Logged, error) {
-	if a.Tasks() > MaxGlance {
-		return logged(d.Reading().Dossier(a), nil)
-	}
-	return logged(d.Reading().Dossier(a), func(v *bench.Verified, a *dossier.Dossier) ([]gate.Result, error) {
-		if !gate.AskForEvidence(v) {
-			return gatesNow(v, a)
-		}
-		shown, err := d.Dossier(a.Attempt)
-		if err != nil {
-			return nil, err
-		}
-		return gate.Preview(v, shown)
-	})
-}
-
-// A gatesOf compares an attempt with the gates of its class.
-type gatesOf = func(*bench.Verified, *dossier.Dossier) ([]gate.Result, error)
-
-// gatesNow reads the evidence if a gate asks for it.
-func gatesNow(v *bench.Verified, a *dossier.Dossier) ([]gate.Result, error) {
-	in, err := gate.NewInput(v, a)
-	if err != nil {
-		return nil, err
-	}
-	return gate.Evaluate(in)
+	return logged(d.Reading().Dossier(a), func(*dossier.Dossier) (*gate.Decision, error) { return gate.Preview(d, a, MaxGlance) })
 }
 
 // unknownAmong refuses a name that no attempt has, and suggests one that some
@@ -137,9 +112,8 @@ func unknownAmong(what, name string, known []string) error {
 		Suggest(name, known, "there are attempts of %s", listed(known))
 }
 
-// logged counts what became of an attempt; without gates it does not say whether they
-// are met.
-func logged(a *dossier.Dossier, gates gatesOf) (Logged, error) {
+// logged counts what became of an attempt.
+func logged(a *dossier.Dossier, decide func(*dossier.Dossier) (*gate.Decision, error)) (Logged, error) {
 	l := Logged{ID: a.ID, Class: a.Class, Target: a.Target, Number: a.Ordinal, Of: a.Siblings, Mode: a.Mode, Level: a.Level, StartedAt: a.Time,
 		Finished: a.Finished != nil, Filtered: a.Plan.Filtered, Reduce: a.Plan.Reduce, Retries: a.Plan.Retries, Total: a.Tasks(), NotRun: a.Unlisted(), Problems: append([]string{}, a.Problems...)}
 	cost, known, corrected := int64(0), true, 0
@@ -159,8 +133,10 @@ func logged(a *dossier.Dossier, gates gatesOf) (Logged, error) {
 		l.PassedAsCorrected = &corrected
 	}
 	l.CostUSD, l.Paid, l.Qualifications = dollarsOf(cost, known), paidSoFar(a), history.Qualify(a.Attempt)
-	met, err := gateMet(a, gates)
-	l.GateMet = met
+	var err error
+	if l.Decision, err = decide(a); err == nil && !l.Decision.Undecided {
+		l.GateMet = &l.Decision.Met
+	}
 	return l, err
 }
 
@@ -210,26 +186,6 @@ func (l *Logged) count(o evidence.Outcome) {
 	}
 }
 
-// gateMet asks the gates that the attempt was registered with, if the class
-// still has them. A bench that does not verify is a matter for the commands
-// that rest on it: here the question has no answer.
-func gateMet(a *dossier.Dossier, gates gatesOf) (*bool, error) {
-	if gates == nil || a.Finished == nil || a.Plan.Filtered {
-		return nil, nil
-	}
-	r := a.Reading()
-	v, err := r.Bench(a.Class)
-	if err != nil || len(v.Registration().Gates) == 0 || a.Plan.BenchDigest != v.Digest() {
-		return nil, nil
-	}
-	results, err := gates(v, a)
-	if err != nil {
-		return nil, r.Refused(err)
-	}
-	met := gate.Met(results)
-	return &met, nil
-}
-
 // A ShownRow is one repetition of a case in the list of an attempt.
 type ShownRow struct {
 	Case      string           `json:"case"`
@@ -257,7 +213,7 @@ type Listing struct {
 // ShowAttempt gathers what there is to see of an attempt. It needs
 // [dossier.Ask].Again.
 func ShowAttempt(a *dossier.Dossier) (*Listing, error) {
-	l, err := logged(a, gatesNow)
+	l, err := logged(a, gate.Of)
 	if err != nil {
 		return nil, err
 	}

@@ -22,9 +22,12 @@ const maxDivergences = 50
 // Report gathers what a test reporter shows of an attempt. It needs
 // [dossier.Ask].Again and the records of the attempt; with those of every attempt it
 // tells where cases left the run in which they last passed.
-func Report(a *dossier.Dossier, results []gate.Result) (gate.Report, error) {
-	report := gate.Report{Class: a.Class, Attempt: a.ID, Target: a.Target, Level: a.Level.String(), Started: a.Time.Go(), Gates: results,
-		Qualifications: history.Qualify(a.Attempt)}
+func Report(a *dossier.Dossier, d Decided) (gate.Report, error) {
+	report := gate.Report{Class: a.Class, Attempt: a.ID, Target: a.Target, Level: a.Level.String(), Started: a.Time.Go(), Gates: d.Results,
+		Refused: d.Refused != nil, Qualifications: history.Qualify(a.Attempt)}
+	if d.Level != nil {
+		report.LevelWanting = d.Level.Error()
+	}
 	// Why a case has no score is in its record and nowhere in the totals.
 	records, err := a.Records()
 	if err != nil {
@@ -132,12 +135,19 @@ type ReportFiles struct{ JUnit, TAP string }
 // Any reports whether something is to be written.
 func (f ReportFiles) Any() bool { return f != ReportFiles{} }
 
+// A Decided is what was decided about an attempt, and what the command is refused for:
+// Level, that its level is not the one asked for, and Refused, that or the decision.
+type Decided struct {
+	*gate.Decision
+	Refused, Level error
+}
+
 // WriteReports writes what test reporters read. See [Report].
-func WriteReports(a *dossier.Dossier, results []gate.Result, files ReportFiles) error {
+func WriteReports(a *dossier.Dossier, d Decided, files ReportFiles) error {
 	if !files.Any() {
 		return nil
 	}
-	report, err := Report(a, results)
+	report, err := Report(a, d)
 	if err != nil {
 		return err
 	}

@@ -36,9 +36,8 @@ type Input struct {
 	// records tell all that the bench of then would.
 	PlanIsBench bool
 
-	// selected takes the cases that a filter selected for the bench: see
-	// [Decide].
-	selected bool
+	// alone takes the cases that a filter selected for the bench: see selection.
+	alone bool
 	// shown is what [Preview] has in place of Evidence.
 	shown *dossier.Shown
 }
@@ -58,36 +57,63 @@ func AskForEvidence(v *bench.Verified) bool {
 	return slices.ContainsFunc(v.Registration().Gates, func(g bench.Gate) bool { return g.Metric == bench.EvidenceCoverage })
 }
 
-// Preview is [Evaluate] for display: what it says of evidence may come from a cache,
-// and decides nothing.
-func Preview(v *bench.Verified, shown *dossier.Shown) ([]Result, error) {
-	return Evaluate(Input{Bench: v, History: shown.Reading().History, Attempt: shown.Attempt, shown: shown})
+// Preview is [Of] for display: what it says of evidence may come from a cache. Of an
+// attempt with more than most tasks the evidence is not looked at.
+func Preview(d *dossier.Display, a *history.Attempt, most int) (*Decision, error) {
+	one := d.Reading().Dossier(a)
+	long := fmt.Errorf("it has %d tasks, whose evidence is too much to look at here: tally gate %s", a.Tasks(), a.ID)
+	made, err := of(one, func(v *bench.Verified) (Input, error) {
+		in := Input{Bench: v, History: one.Reading().History, Attempt: a}
+		switch {
+		case !AskForEvidence(v):
+			return in, nil
+		case a.Tasks() > most:
+			return in, long
+		}
+		shown, err := d.Dossier(a)
+		in.shown = shown
+		return in, err
+	})
+	if err == long {
+		return undecided(long.Error()), nil
+	}
+	return made, err
 }
 
-// Evaluate compares an attempt with every gate of its class. The numbers are
+// Gated refuses a class without gates: a gate that cannot close is not a gate.
+func Gated(v *bench.Verified) error {
+	if len(v.Registration().Gates) > 0 {
+		return nil
+	}
+	return refusal.Newf(refusal.NotFound, "class %s has no gates in its registration", v.Class()).
+		WithHint(`add "gates" to the registration and have it signed; docs/formats/case.md has the form`)
+}
+
+// sameRegistration refuses an attempt that ran under another registration, whose
+// people agreed to other thresholds.
+func (in *Input) sameRegistration() error {
+	a := in.Attempt
+	if a.Class != in.Bench.Class() {
+		return fmt.Errorf("gate of class %s: attempt %s is of class %s", in.Bench.Class(), a.ID, a.Class)
+	}
+	if found, want := a.Plan.RegistrationDigest, in.Bench.RegistrationDigest(); found != want {
+		return refusal.Newf(refusal.BenchChanged, "attempt %s ran under the registration %s, that of class %s is now %s", a.ID, found, a.Class, want).
+			WithHint(`run the bench again ("tally run %s"), or check out the version of the bench that the attempt ran against`, a.Class)
+	}
+	return nil
+}
+
+// gates compares an attempt with every gate of its class. The numbers are
 // those of the attempt's scorecard, as corrected. A gate fails if more of its cases broke or
 // have no score than it allows, so that a run in which nearly all cases broke
 // cannot pass by the score of the rest.
 //
-// It refuses an attempt that ran under another registration, whose people agreed
-// to other thresholds, or, unless told to, against other cases. It refuses a class without gates too, because a gate
-// that cannot close is not a gate.
-func Evaluate(in Input) ([]Result, error) {
+// It refuses an attempt that ran against other cases, unless told not to.
+func (in *Input) gates() ([]Result, error) {
 	a, reg := in.Attempt, in.Bench.Registration()
-	if a.Class != in.Bench.Class() {
-		return nil, fmt.Errorf("gate of class %s: attempt %s is of class %s", in.Bench.Class(), a.ID, a.Class)
-	}
-	if found, want := a.Plan.RegistrationDigest, in.Bench.RegistrationDigest(); found != want {
-		return nil, refusal.Newf(refusal.BenchChanged, "attempt %s ran under the registration %s, that of class %s is now %s", a.ID, found, a.Class, want).
-			WithHint(`run the bench again ("tally run %s"), or check out the version of the bench that the attempt ran against`, a.Class)
-	}
 	if found, want := a.Plan.BenchDigest, in.Bench.Digest(); found != want && !in.AcrossBenches && !(in.PlanIsBench && in.tellsItsBench()) {
 		return nil, refusal.Newf(refusal.BenchChanged, "attempt %s ran against the bench %s, class %s is now %s", a.ID, found, a.Class, want).
 			WithHint(`its cases or its rubric changed: run the bench again ("tally run %s"), or check out the version that the attempt ran against; after a rescore, give --across-benches`, a.Class)
-	}
-	if len(reg.Gates) == 0 {
-		return nil, refusal.Newf(refusal.NotFound, "class %s has no gates in its registration", a.Class).
-			WithHint(`add "gates" to the registration and have it signed; docs/formats/case.md has the form`)
 	}
 	tags, err := in.tags()
 	if err != nil {
@@ -102,12 +128,12 @@ func Evaluate(in Input) ([]Result, error) {
 	for _, g := range reg.Gates {
 		r, err := in.evaluate(g, card, tags)
 		if away != "" && err == nil {
-			r.Value, r.Met, r.Reason = nil, false, away
+			r.Value, r.Met, r.Undecided, r.Reason = nil, false, false, away
 		}
 		if err != nil {
 			return nil, err
 		}
-		if in.selected && r.N == 0 {
+		if in.alone && r.N == 0 {
 			continue // the filter selected none of its cases
 		}
 		results = append(results, r)
@@ -116,35 +142,54 @@ func Evaluate(in Input) ([]Result, error) {
 }
 
 // uncovered is one more result, if cases that no gate is about broke or have no
-// score: no gate allowed that.
+// score: no gate allowed that. If the attempt left such cases out, it is not decided.
 func (in *Input) uncovered(results []Result, tags map[string][]string) []Result {
-	covered := func(c *history.Case) bool {
-		return slices.ContainsFunc(results, func(r Result) bool {
-			return r.Tag == "*" || slices.Contains(c.Tags(), r.Tag) || slices.Contains(tags[c.ID], r.Tag)
-		})
+	covered := func(tags []string) bool {
+		return slices.ContainsFunc(results, func(r Result) bool { return r.Tag == "*" || slices.Contains(tags, r.Tag) })
 	}
 	left := []*history.Case{}
 	for c := range in.Attempt.Cases() {
-		if !covered(c) {
+		if !covered(c.Tags()) && !covered(tags[c.ID]) {
 			left = append(left, c)
 		}
 	}
+	absent := in.absent(tags, func(tags []string) bool { return !covered(tags) })
 	r := Result{Tag: "*", Metric: NoErrors}
 	r.Errors, r.Unscored = in.without(left)
 	if !slices.ContainsFunc(results, func(r Result) bool { return r.Tag == "*" }) {
 		r.Errors += in.Attempt.Unlisted()
 	}
-	if r.Errors+r.Unscored == 0 {
+	switch r.N = len(left); {
+	case r.Errors+r.Unscored > 0:
+		r.Reason = r.tooMany()
+	case absent > 0:
+		r.Undecided, r.Reason = true, leftOut(absent)
+	default:
 		return nil
 	}
-	r.N = len(left)
-	r.Reason = r.tooMany()
 	return []Result{r}
 }
 
-// NoErrors is the metric of a result that no gate asked for: cases that no gate is
-// about must neither break nor stay without a score.
-const NoErrors bench.Metric = "errors_and_unscored"
+// The metrics of results that no gate of a registration asked for.
+const (
+	// NoErrors: cases that no gate is about must neither break nor stay without a score.
+	NoErrors bench.Metric = "errors_and_unscored"
+	// EveryCase: without gates, every case must pass.
+	EveryCase bench.Metric = "every_case"
+	// Selection: where the gates are for more than what ran, what ran must pass, or keep
+	// their limits by itself.
+	Selection bench.Metric = "selected_cases"
+	// Question is that of an attempt that stops early.
+	Question bench.Metric = "stop_early"
+	// Decidable: the attempt has come to its end, and the bench is the one that it ran.
+	Decidable bench.Metric = "decidable"
+)
+
+// implied are these metrics, as people read them.
+var implied = map[bench.Metric]string{
+	NoErrors: "cases that no gate is about", EveryCase: "every case must pass", Selection: "the selected cases",
+	Question: "the registered question", Decidable: "the gates of the class",
+}
 
 // without counts the cases that errored, were truncated or not run, and those
 // without a score.
@@ -202,7 +247,7 @@ func (in *Input) tellsItsBench() bool {
 			return false
 		}
 	}
-	return !a.Plan.Filtered && a.Unlisted() == 0
+	return !a.Plan.Filtered && a.Plan.StopEarly == nil && a.Unlisted() == 0
 }
 
 // tags gives the tags of every case that the gates are about.
@@ -240,11 +285,14 @@ func tagsOf(b *bench.Verified) (map[string][]string, error) {
 
 func (in *Input) evaluate(g bench.Gate, card *scorecard.Card, tags map[string][]string) (Result, error) {
 	r := Result{Tag: g.Tag, Metric: g.Metric, Threshold: g.Threshold}
+	left := in.absent(tags, func(tags []string) bool { return g.Tag == "*" || slices.Contains(tags, g.Tag) })
 	totals := card.Totals
 	if g.Tag != "*" {
 		i := slices.IndexFunc(card.By.Tag, func(x scorecard.Group) bool { return x.Key == g.Tag })
 		if i < 0 {
-			r.Reason = "no case of the attempt has this tag"
+			if r.Reason = "no case of the attempt has this tag"; left > 0 {
+				r.Undecided, r.Reason = true, leftOut(left)
+			}
 			return r, nil
 		}
 		totals = card.By.Tag[i].Totals
@@ -256,8 +304,8 @@ func (in *Input) evaluate(g bench.Gate, card *scorecard.Card, tags map[string][]
 	if g.Tag == "*" {
 		r.Errors += in.Attempt.Unlisted()
 	}
-	if n := in.absent(g.Tag, tags); n > 0 && !in.selected {
-		r.Reason = fmt.Sprintf("%d cases of the bench were not in the attempt", n)
+	if left > 0 {
+		r.partly(totals, left)
 		return r, nil
 	}
 	if totals.ScoredTasks == 0 {
@@ -280,7 +328,7 @@ func (in *Input) evaluate(g bench.Gate, card *scorecard.Card, tags map[string][]
 	case bench.SolveRate:
 		r.Bounds = totals.SolveRateBounds
 	}
-	if r.Met = value >= g.Threshold; AtMost(g.Metric) {
+	if r.Met = value >= g.Threshold; g.Metric.AtMost() {
 		r.Met = value <= g.Threshold
 	}
 	if r.Reason = r.tooMany(); r.Reason != "" {
@@ -288,6 +336,23 @@ func (in *Input) evaluate(g bench.Gate, card *scorecard.Card, tags map[string][]
 	}
 	return r, nil
 }
+
+// partly is the result of a gate some of whose cases the attempt left out: it is for
+// all of them, so it is not decided, unless what ran is enough to break it. Errors,
+// missing scores and violations only grow.
+func (g *Result) partly(t scorecard.Totals, left int) {
+	if g.Reason = g.tooMany(); g.Reason != "" {
+		return
+	}
+	g.Reason = leftOut(left)
+	if violations := float64(t.PolicyViolations.N); g.Metric == bench.PolicyViolations && violations > g.Threshold {
+		g.Value = &violations
+		return
+	}
+	g.Undecided = true
+}
+
+func leftOut(n int) string { return fmt.Sprintf("%d cases of the bench were not in the attempt", n) }
 
 // tagged lists the repetitions of cases with the tag, with or without a record.
 func (in *Input) tagged(tag string, tags map[string][]string) []*history.Case {
@@ -304,16 +369,19 @@ func (in *Input) tagged(tag string, tags map[string][]string) []*history.Case {
 	return cases
 }
 
-// absent counts the cases of the bench with the tag that the attempt did not
-// plan, as when a filter was given.
-func (in *Input) absent(tag string, tags map[string][]string) int {
+// absent counts the cases of the bench whose tags are meant and that the attempt did
+// not plan, as when a filter was given.
+func (in *Input) absent(tags map[string][]string, meant func(tags []string) bool) int {
+	if in.alone {
+		return 0
+	}
 	planned := make(map[string]bool)
 	for c := range in.Attempt.Cases() {
 		planned[c.ID] = true
 	}
 	n := 0
 	for id, has := range tags {
-		if !planned[id] && (tag == "*" || slices.Contains(has, tag)) {
+		if !planned[id] && meant(has) {
 			n++
 		}
 	}
@@ -442,8 +510,11 @@ type Result struct {
 	Value     *float64     `json:"value"` // nil when it cannot be computed
 	Threshold float64      `json:"threshold"`
 	Met       bool         `json:"met"`
-	N         int          `json:"n"` // distinct cases behind the value
-	Reason    string       `json:"reason,omitempty"`
+	// Undecided says that the gate is neither met nor missed: it is for cases that the
+	// attempt did not have.
+	Undecided bool   `json:"undecided,omitempty"`
+	N         int    `json:"n"` // distinct cases behind the value
+	Reason    string `json:"reason,omitempty"`
 
 	// Errors and Unscored count the tasks that broke or have no score, beside
 	// how many of them the gate allows. Bounds are what a rate or a mean could
@@ -455,45 +526,25 @@ type Result struct {
 	Bounds      *[2]float64 `json:"bounds,omitempty"`
 }
 
-// Met reports whether every gate is met.
-func Met(results []Result) bool {
-	for _, r := range results {
-		if !r.Met {
-			return false
-		}
-	}
-	return true
-}
-
-// AtMost reports whether the threshold of a metric is the most that is allowed;
-// otherwise it is the least.
-func AtMost(m bench.Metric) bool {
-	switch m {
-	case bench.CostPerSolve, bench.MedianLatencyMS, bench.P95LatencyMS, bench.PolicyViolations:
-		return true
-	}
-	return false
-}
-
 // Text says in one line what was found and what is needed.
 func (g Result) Text() string {
-	needs := "needs at least"
-	if AtMost(g.Metric) {
-		needs = "allows at most"
+	if implied[g.Metric] != "" {
+		return fmt.Sprintf("%s: %s", g.Name(), g.Reason)
 	}
-	if g.Metric == NoErrors {
-		return fmt.Sprintf("%s: %s", g.name(), g.Reason)
+	needs := "needs " + g.Metric.Limit(g.Threshold)
+	if g.Metric.AtMost() {
+		needs = "allows " + g.Metric.Limit(g.Threshold)
 	}
 	if g.Reason != "" && g.Value == nil {
-		return fmt.Sprintf("%s: %s; the gate %s %s", g.name(), g.Reason, needs, number(g.Threshold))
+		return fmt.Sprintf("%s: %s; the gate %s", g.Name(), g.Reason, needs)
 	}
 	cases := "cases"
 	if g.N == 1 {
 		cases = "case"
 	}
-	text := fmt.Sprintf("%s is %s, the gate %s %s (%d %s)", g.name(), valueText(g.Value), needs, number(g.Threshold), g.N, cases)
+	text := fmt.Sprintf("%s is %s, the gate %s (%d %s)", g.Name(), valueText(g.Value), needs, g.N, cases)
 	if g.Bounds != nil {
-		text += fmt.Sprintf("; with every task scored it would be %s to %s", number(g.Bounds[0]), number(g.Bounds[1]))
+		text += fmt.Sprintf("; with every task scored it would be %s to %s", plain.Number(g.Bounds[0]), plain.Number(g.Bounds[1]))
 	}
 	if g.Reason != "" {
 		text += "; " + g.Reason
@@ -503,23 +554,17 @@ func (g Result) Text() string {
 	return text
 }
 
-func (g Result) name() string {
-	if g.Metric == NoErrors {
-		return "cases that no gate is about"
+// Name says which gate it is.
+func (g Result) Name() string {
+	if name := implied[g.Metric]; name != "" {
+		return name
 	}
-	return fmt.Sprintf("%s of %s", g.Metric, tagText(g.Tag))
-}
-
-func tagText(tag string) string {
-	if tag == "*" {
-		return "all cases"
-	}
-	return "tag " + tag
+	return fmt.Sprintf("%s of %s", g.Metric, bench.TagText(g.Tag))
 }
 
 func valueText(v *float64) string {
 	if v == nil {
 		return "not known"
 	}
-	return number(*v)
+	return plain.Number(*v)
 }

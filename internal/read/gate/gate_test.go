@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
 	"tallystick/internal/record/sequencer"
@@ -229,22 +232,22 @@ func TestEachMetricIsMetAndNotMet(t *testing.T) {
 		{gate("easy", bench.MeanScore, 0.9), func(i int, _ *evidence.CaseScored) bool { return i == 0 || i%2 == 1 || i == 7 }, "1 false 4"},
 		{gate("*", bench.LowerBound95, 0.6), func(i int, _ *evidence.CaseScored) bool { return i != 0 }, "0.64567 false 8"},
 	} {
-		results, err := Evaluate(attempt(t, scratchBench(t, tt.gate), nil, tt.edit))
+		results, err := resultsOf(attempt(t, scratchBench(t, tt.gate), nil, tt.edit))
 		if err != nil || len(results) != 1 {
 			t.Fatalf("%s: %v, %v", tt.gate, results, err)
 		}
 		r := results[0]
 		got := r.Reason
 		if r.Value != nil {
-			got = fmt.Sprintf("%s %v %d", number(*r.Value), r.Met, r.N)
-		} else if r.Met || Met(results) {
+			got = fmt.Sprintf("%s %v %d", plain.Number(*r.Value), r.Met, r.N)
+		} else if r.Met || (together(results) == IsMet) {
 			t.Errorf("%s: met without a value", tt.gate)
 		}
 		if got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.gate, got, tt.want)
 		}
-		if r.Met != Met(results) {
-			t.Errorf("%s: %v and %v", tt.gate, r.Met, Met(results))
+		if r.Met != (together(results) == IsMet) {
+			t.Errorf("%s: %v and %v", tt.gate, r.Met, (together(results) == IsMet))
 		}
 	}
 }
@@ -309,37 +312,132 @@ func TestWithoutGatesEverySelectedCaseMustPass(t *testing.T) {
 	}
 }
 
-// With a filter, gates are held against what was selected, and those about nothing
-// of it are left out; all passing is enough, because few cases cannot meet a bound.
-func TestAFilteredRunIsHeldAgainstTheSelectedCases(t *testing.T) {
-	v := scratchBench(t, "gates:\n  - {tag: \"*\", metric: lower_bound_95, threshold: 0.5}\n  - {tag: hard, metric: solve_rate, threshold: 1}")
+// Gates are for the whole class. An attempt that left cases out does not meet them,
+// whatever it selected; what it selected must pass.
+func TestAFilteredRunDecidesNoGate(t *testing.T) {
+	v := scratchBench(t, "gates:\n  - {tag: \"*\", metric: lower_bound_95, threshold: 0.5, max_errors: 1}\n  - {tag: hard, metric: solve_rate, threshold: 1}\n  - {tag: \"*\", metric: policy_violations, threshold: 0, max_errors: 1}")
 	some := func(p *evidence.Plan) {
 		p.Filtered = true
 		p.Cases = []evidence.PlannedCase{p.Cases[0], p.Cases[2]}
 	}
+	easy := func(edit func(i int, s *evidence.CaseScored)) func(int, *evidence.CaseScored) bool {
+		return func(i int, s *evidence.CaseScored) bool {
+			s.Tags = []string{"easy"}
+			edit(i, s)
+			return true
+		}
+	}
 	for _, tt := range []struct {
-		name string
-		edit func(i int, s *evidence.CaseScored) bool
-		met  bool
+		name  string
+		edit  func(i int, s *evidence.CaseScored)
+		state State
+		by    string
 	}{
-		{"both passed", func(_ int, s *evidence.CaseScored) bool { s.Tags = []string{"easy"}; return true }, true},
-		{"one failed", func(i int, s *evidence.CaseScored) bool {
-			if s.Tags = []string{"easy"}; i == 0 {
+		{"both passed", func(int, *evidence.CaseScored) {}, IsNotDecided, BySelection},
+		{"one failed", func(i int, s *evidence.CaseScored) {
+			if i == 0 {
+				failing(s, 0)
+			}
+		}, IsNotMet, BySelection},
+		{"one errored, which the gates allow", func(i int, s *evidence.CaseScored) {
+			if i == 0 {
+				breaks(s)
+			}
+		}, IsNotMet, BySelection},
+		{"all errored", func(_ int, s *evidence.CaseScored) { breaks(s) }, IsNotMet, ByGates},
+		{"a violation", func(i int, s *evidence.CaseScored) { s.Policy.Violations = i }, IsNotMet, ByGates},
+	} {
+		in := attempt(t, v, some, easy(tt.edit))
+		d, err := Decide(in)
+		if err != nil || d.State() != tt.state || d.By != tt.by {
+			t.Errorf("%s: %+v, %v", tt.name, d, err)
+		}
+		if run, gate := d.Err(in.Attempt), d.Demand(in.Attempt); (run == nil) != (tt.state == IsNotDecided) || !refusal.Is(gate, refusal.GateNotMet) {
+			t.Errorf("%s: run %v, gate %v", tt.name, run, gate)
+		}
+	}
+}
+
+// A selection that fails no more than the gates would allow is good enough for the run,
+// and decides no gate.
+func TestASelectionMayFailAsTheGatesAllow(t *testing.T) {
+	for threshold, state := range map[float64]State{0.5: IsNotDecided, 0.6: IsNotMet} {
+		in := attempt(t, scratchBench(t, gate("*", bench.SolveRate, threshold)), func(p *evidence.Plan) {
+			p.Filtered, p.Cases = true, p.Cases[:2]
+		}, func(i int, s *evidence.CaseScored) bool {
+			if i == 0 {
 				failing(s, 0)
 			}
 			return true
-		}, false},
-		{"all crashed", func(_ int, s *evidence.CaseScored) bool { s.Tags = []string{"easy"}; breaks(s); return true }, false},
-	} {
-		d, err := Decide(attempt(t, v, some, tt.edit))
-		if err != nil || d.Met != tt.met {
-			t.Errorf("%s: %+v, %v", tt.name, d, err)
+		})
+		d, err := Decide(in)
+		if err != nil || d.State() != state || (d.Err(in.Attempt) == nil) != (state == IsNotDecided) || d.Demand(in.Attempt) == nil {
+			t.Errorf("%v: %+v, %v", threshold, d, err)
 		}
-		for _, r := range d.Results {
-			if r.Tag == "hard" {
-				t.Errorf("%s: held against a tag that nothing selected has", tt.name)
+	}
+}
+
+// Whatever a filter leaves out, what is said of the rest is never that the gates are
+// met; and what is said to be missed is missed by the whole attempt as well.
+func TestWhatAPartSaysIsTrueOfTheWhole(t *testing.T) {
+	r := rand.New(rand.NewPCG(30, 1))
+	metrics := []bench.Metric{bench.SolveRate, bench.MeanScore, bench.LowerBound95, bench.CostPerSolve, bench.P95LatencyMS, bench.PolicyViolations, bench.EvidenceCoverage}
+	missed := 0
+	for range 60 {
+		gates := "gates:"
+		for _, m := range r.Perm(len(metrics))[:1+r.IntN(2)] {
+			gates += fmt.Sprintf("\n  - {tag: %q, metric: %s, threshold: %d, max_errors: %d, max_unscored: %d}", []string{"*", "easy", "hard", "alone"}[r.IntN(4)], metrics[m], r.IntN(2), 1+r.IntN(3), 1+r.IntN(3))
+		}
+		v := scratchBench(t, gates)
+		var kinds, violations [8]int
+		keep, left := [8]bool{}, 0
+		for i := range kinds {
+			kinds[i], violations[i], keep[i] = r.IntN(6), r.IntN(12)/11, r.IntN(3) > 0
+			if !keep[i] {
+				left++
 			}
 		}
+		edit := func(_ int, s *evidence.CaseScored) bool {
+			i := int(s.CaseID[len(s.CaseID)-1]-'0') - 1
+			s.Tags, s.Policy.Violations = []string{tagOf(i)}, violations[i]
+			switch kinds[i] {
+			case 0:
+				failing(s, 0.5)
+			case 1:
+				breaks(s)
+			case 2:
+				breaks(s)
+				s.Outcome = evidence.Unscored
+			}
+			return true
+		}
+		whole, err := Decide(attempt(t, v, nil, edit))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left == 0 || left == 8 {
+			continue
+		}
+		part, err := Decide(attempt(t, v, func(p *evidence.Plan) {
+			p.Filtered = true
+			p.Cases = slices.DeleteFunc(p.Cases, func(c evidence.PlannedCase) bool { return !keep[int(c.ID[len(c.ID)-1]-'0')-1] })
+		}, edit))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if part.Met {
+			t.Fatalf("%s\n%d cases were left out, and it is met: %+v", gates, left, part)
+		}
+		for _, g := range part.Results {
+			if g.State() == IsNotMet && implied[g.Metric] == "" {
+				if missed++; whole.State() != IsNotMet {
+					t.Fatalf("%s\nof a part it is said that %s; the whole is %s", gates, g.Text(), whole.Text())
+				}
+			}
+		}
+	}
+	if missed < 10 {
+		t.Errorf("only %d gates were missed by a part: the test tries too little", missed)
 	}
 }
 
@@ -350,7 +448,7 @@ func TestAFilteredAttemptDoesNotPassAGateOnWhatItLeftOut(t *testing.T) {
 		p.Filtered = true
 		p.Cases = []evidence.PlannedCase{p.Cases[0], p.Cases[2], p.Cases[4], p.Cases[6]}
 	}, func(_ int, s *evidence.CaseScored) bool { s.Tags = []string{"easy"}; return true })
-	results, err := Evaluate(in)
+	results, err := resultsOf(in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -360,33 +458,36 @@ func TestAFilteredAttemptDoesNotPassAGateOnWhatItLeftOut(t *testing.T) {
 	if r := results[1]; !r.Met || r.N != 4 {
 		t.Errorf("easy: %+v", r)
 	}
-	if r := results[2]; r.Met || r.Reason != "no case of the attempt has this tag" {
+	if r := results[2]; r.State() != IsNotDecided || r.Reason != "3 cases of the bench were not in the attempt" {
 		t.Errorf("hard: %+v", r)
 	}
 }
 
-func TestEvaluateRefusesAnotherRegistration(t *testing.T) {
+func TestDecideRefusesAnotherRegistration(t *testing.T) {
 	v := scratchBench(t, gate("*", bench.SolveRate, 0.9))
 	softer := digest.ContentOf([]byte("softer"))
-	_, err := Evaluate(attempt(t, v, func(p *evidence.Plan) { p.RegistrationDigest = softer }, nil))
+	_, err := resultsOf(attempt(t, v, func(p *evidence.Plan) { p.RegistrationDigest = softer }, nil))
 	if !refusal.Is(err, refusal.BenchChanged) || !strings.Contains(err.Error(), softer.String()) || !strings.Contains(err.Error(), v.RegistrationDigest().String()) ||
 		!strings.Contains(refusal.Of(err).Hint, "tally run fix") {
 		t.Errorf("%v", err)
 	}
 	easier := digest.IDOf([]byte("easier cases"))
-	_, err = Evaluate(attempt(t, v, func(p *evidence.Plan) { p.BenchDigest = easier }, nil))
+	_, err = resultsOf(attempt(t, v, func(p *evidence.Plan) { p.BenchDigest = easier }, nil))
 	if !refusal.Is(err, refusal.BenchChanged) || !strings.Contains(err.Error(), easier.String()) || !strings.Contains(err.Error(), v.Digest().String()) {
 		t.Errorf("an attempt at easier cases: %v", err)
 	}
 	in := attempt(t, v, func(p *evidence.Plan) { p.BenchDigest = easier }, nil)
 	in.AcrossBenches = true
-	if results, err := Evaluate(in); err != nil || len(results) != 1 {
+	if results, err := resultsOf(in); err != nil || len(results) != 1 {
 		t.Errorf("across benches: %v, %v", results, err)
 	}
 }
 
-func TestEvaluateRefusesAClassWithoutGates(t *testing.T) {
-	if _, err := Evaluate(attempt(t, scratchBench(t, ""), nil, nil)); !refusal.Is(err, refusal.NotFound) {
+func TestAClassWithoutGatesIsRefused(t *testing.T) {
+	if err := Gated(scratchBench(t, "")); !refusal.Is(err, refusal.NotFound) {
+		t.Errorf("%v", err)
+	}
+	if err := Gated(scratchBench(t, gate("*", bench.SolveRate, 1))); err != nil {
 		t.Errorf("%v", err)
 	}
 }
@@ -399,12 +500,12 @@ func TestMissingEvidenceIsCountedAndUnreadEvidenceIsNot(t *testing.T) {
 		}
 		return nil
 	})
-	results, err := Evaluate(in)
+	results, err := resultsOf(in)
 	if err != nil || results[0].Met || *results[0].Value != 0.875 {
 		t.Errorf("%+v, %v", results, err)
 	}
 	in.Evidence = nil
-	if _, err := Evaluate(in); err == nil || !strings.Contains(err.Error(), "the evidence was not looked for") {
+	if _, err := resultsOf(in); err == nil || !strings.Contains(err.Error(), "the evidence was not looked for") {
 		t.Errorf("%v", err)
 	}
 }
@@ -417,9 +518,9 @@ func TestAPlanWithEveryRecordTellsItsBench(t *testing.T) {
 	again := func(bench digest.ID, edit func(i int, s *evidence.CaseScored) bool) ([]Result, error) {
 		in := attempt(t, v, func(p *evidence.Plan) { p.BenchDigest = bench }, edit)
 		in.PlanIsBench = true
-		return Evaluate(in)
+		return resultsOf(in)
 	}
-	want, err := Evaluate(attempt(t, v, nil, nil))
+	want, err := resultsOf(attempt(t, v, nil, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -431,11 +532,57 @@ func TestAPlanWithEveryRecordTellsItsBench(t *testing.T) {
 		t.Errorf("without a record: %v", err)
 	}
 	// The same bench tells the tags of a case without a record.
-	want, err = Evaluate(attempt(t, v, nil, missing))
+	want, err = resultsOf(attempt(t, v, nil, missing))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, err := again(v.Digest(), missing); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, %v, want %v", got, err, want)
+	}
+}
+
+// resultsOf are those of a decision.
+func resultsOf(in Input) ([]Result, error) {
+	d, err := Decide(in)
+	if err != nil {
+		return nil, err
+	}
+	return d.Results, nil
+}
+
+// Every surface has its word from the state, and every state of a report its colour.
+func TestReportsAreGreenExactlyIfTheCommandIs(t *testing.T) {
+	passed, failed := Row{ID: "a", Outcome: evidence.Passed}, Row{ID: "b", Outcome: evidence.Failed}
+	met, missed, open := Result{Tag: "*", Metric: bench.SolveRate, Met: true}, Result{Tag: "*", Metric: bench.P95LatencyMS}, Result{Tag: "*", Metric: bench.MeanScore, Undecided: true}
+	for _, tt := range []struct {
+		name string
+		r    Report
+		red  bool
+	}{
+		{"all well", Report{Cases: []Row{passed}, Gates: []Result{met}}, false},
+		{"a failed case that the gates take", Report{Cases: []Row{passed, failed}, Gates: []Result{met}}, false},
+		{"a gate that no case shows", Report{Cases: []Row{passed}, Gates: []Result{met, missed}}, true},
+		{"not decided, in a run", Report{Cases: []Row{passed}, Gates: []Result{met, open}}, false},
+		{"not decided, in a gate", Report{Cases: []Row{passed}, Gates: []Result{met, open}, Refused: true}, true},
+		{"a failed selected case", Report{Cases: []Row{failed}, Gates: []Result{open, {Tag: "*", Metric: Selection}}}, true},
+		{"a failed selected case that the gates allow", Report{Cases: []Row{failed}, Gates: []Result{open, {Tag: "*", Metric: Selection, Met: true}}}, false},
+		{"a level that is wanting", Report{Cases: []Row{passed}, Gates: []Result{met}, Refused: true, LevelWanting: "it is scratch"}, true},
+		{"nothing", Report{}, true},
+	} {
+		var junit, tap bytes.Buffer
+		if err := WriteJUnit(&junit, tt.r); err != nil {
+			t.Fatal(err)
+		}
+		if err := WriteTAP(&tap, tt.r); err != nil {
+			t.Fatal(err)
+		}
+		inJUnit := strings.Contains(junit.String(), "<failure") || strings.Contains(junit.String(), "<error")
+		inTAP := false
+		for line := range strings.Lines(tap.String()) {
+			inTAP = inTAP || strings.HasPrefix(line, "not ok") && !strings.Contains(line, "# TODO")
+		}
+		if inJUnit != tt.red || inTAP != tt.red {
+			t.Errorf("%s: JUnit red %v, TAP red %v\n%s%s", tt.name, inJUnit, inTAP, junit.String(), tap.String())
+		}
 	}
 }

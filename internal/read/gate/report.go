@@ -22,6 +22,12 @@ type Report struct {
 	Started time.Time
 	Cases   []Row
 	Gates   []Result
+	// Refused says that the command is refused: what is not decided is then as red as
+	// what is not met, so that a report is green only if the command is.
+	Refused bool
+	// LevelWanting is the refusal of an attempt whose level is not the one that was
+	// asked for; "" if none was, or if it is.
+	LevelWanting string
 	// Qualifications are what must be known beside these results: [history.Qualify].
 	Qualifications []history.Qualification
 }
@@ -53,6 +59,7 @@ const (
 	fail
 	broken // could not be judged: errors, unscored, truncated, never run
 	skip
+	allowed // did not pass, in an attempt that its gates take all the same
 )
 
 // A test is a case or a gate, reduced to what both writers need.
@@ -78,15 +85,28 @@ type detail struct {
 func (r Report) tests() []test {
 	var all []test
 	for _, c := range r.Cases {
-		all = append(all, c.test())
+		t := c.test()
+		if r.allowsFailures() && (t.status == fail || t.status == broken) {
+			t.status, t.message = allowed, t.message+"; allowed by the gates"
+		}
+		all = append(all, t)
 	}
 	for _, g := range r.Gates {
-		all = append(all, g.test())
+		all = append(all, g.test(r.Refused))
+	}
+	if r.LevelWanting != "" {
+		all = append(all, test{group: "gates", name: "level of assurance", kind: "level", status: fail, message: r.LevelWanting})
 	}
 	if len(all) == 0 {
 		all = append(all, test{group: "cases", name: "no case was run", kind: string(history.NotRun), status: broken, message: "the attempt has neither cases nor gates"})
 	}
 	return all
+}
+
+// allowsFailures reports whether the attempt is good enough all the same, so that no
+// case which did not pass makes it red.
+func (r Report) allowsFailures() bool {
+	return len(r.Gates) > 0 && together(r.Gates) != IsNotMet && !r.Refused
 }
 
 func (c Row) test() test {
@@ -115,7 +135,7 @@ func (c Row) test() test {
 		t.message = string(c.Outcome)
 	}
 	if c.Score != nil {
-		t.message += ", score " + number(*c.Score)
+		t.message += ", score " + plain.Number(*c.Score)
 	}
 	if c.Corrected != "" {
 		t.message += ": " + c.Corrected
@@ -139,11 +159,16 @@ func (c Row) test() test {
 	return t
 }
 
-func (g Result) test() test {
-	t := test{group: "gates", name: g.name(), kind: "gate", status: pass}
-	t.details = []detail{{"value", valueText(g.Value), g.Value != nil}, {"threshold", number(g.Threshold), true}, {"n", strconv.Itoa(g.N), true}}
-	if !g.Met {
+func (g Result) test(refused bool) test {
+	t := test{group: "gates", name: g.Name(), kind: "gate", status: pass}
+	t.details = []detail{{"value", valueText(g.Value), g.Value != nil}, {"threshold", plain.Number(g.Threshold), true}, {"n", strconv.Itoa(g.N), true}}
+	switch g.State() {
+	case IsNotMet:
 		t.status, t.message = fail, g.Text()
+	case IsNotDecided:
+		if t.status, t.message = skip, string(IsNotDecided)+": "+g.Text(); refused {
+			t.status = broken
+		}
 	}
 	return t
 }
@@ -174,10 +199,3 @@ func cut(s string, limit int) string {
 }
 
 func quoted(s string, limit int) string { return `"` + cut(s, limit) + `"` }
-
-// number prints a metric as people read it: at most six decimals, no trailing
-// zeros.
-func number(v float64) string {
-	s := plain.Score(v, 6)
-	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
-}

@@ -264,9 +264,9 @@ func TestWhoCountsAgrees(t *testing.T) {
 			*calls != (scorecard.ToolCalls{Executed: int64(want.executed), Reported: int64(want.reported), Proposed: int64(want.proposed + want.stopped), Unknown: hidden[a.ID]}) {
 			t.Errorf("%s: the scorecard has %s violations, %+v; generated %+v, %d unseen", a.ID, card.PolicyViolations, calls, want, hidden[a.ID])
 		}
-		results, err := gate.Evaluate(gate.Input{Bench: b, History: in.History, Attempt: a})
+		decision, err := gate.Decide(gate.Input{Bench: b, History: in.History, Attempt: a})
 		k.must(err)
-		g := results[0]
+		g := decision.Results[0]
 		switch {
 		case hidden[a.ID] > 0 && (g.Met || g.Value != nil || !strings.Contains(g.Reason, "cannot be seen")):
 			t.Errorf("%s: the gate says %+v, and %d tasks are not seen", a.ID, g, hidden[a.ID])

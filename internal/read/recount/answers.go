@@ -108,13 +108,18 @@ func RunLineOf(a *history.Attempt) RunLine {
 
 // RunGates is what the gates of the class say about a run.
 type RunGates struct {
-	Met   bool          `json:"met"`
-	Gates []gate.Result `json:"gates"`
+	Met       bool          `json:"met"`
+	Undecided bool          `json:"undecided,omitempty"`
+	Gates     []gate.Result `json:"gates"`
 }
 
-// NewRunGates puts the results of gates into the form that is promised.
-func NewRunGates(results []gate.Result) *RunGates {
-	return &RunGates{gate.Met(results), append([]gate.Result{}, results...)}
+// NewRunGates puts the results of gates into the form that is promised; nil if the
+// class has none.
+func NewRunGates(d *gate.Decision) *RunGates {
+	if !d.HasGates() {
+		return nil
+	}
+	return &RunGates{d.Met, d.Undecided, append([]gate.Result{}, d.Results...)}
 }
 
 // A Kind is one of the answers that people keep.
@@ -381,34 +386,19 @@ func (s *Source) gate(name string, data []byte) (*Recounted, error) {
 		out.noSuch(name, "attempt", kept.Attempt)
 		return out, nil
 	}
-	results, why, err := s.gates(h, a)
+	decision, why, err := s.decide(h, a)
 	if err != nil {
 		return nil, err
 	}
-	made := gate.AnswerOf(h, a, results)
 	var unmade map[string]string
 	if why != "" {
 		unmade = map[string]string{"gates": why, "met": why}
 	}
+	made := gate.AnswerOf(h, a, decision)
+	if why != "" && kept.Undecided {
+		made.Undecided, unmade["undecided"] = true, why
+	}
 	return out, out.document(name, data, made, unmade)
-}
-
-// gates evaluates the gates of an attempt again. They are nil if the class has
-// none. Why is not "" if the registration at hand is not the one that the attempt
-// was held against, or if only its bench would tell.
-func (s *Source) gates(h *history.History, a *history.Attempt) (results []gate.Result, why string, err error) {
-	in, why, err := s.gateInput(h, a)
-	if why != "" || err != nil {
-		return nil, why, err
-	}
-	results, err = gate.Evaluate(in)
-	switch {
-	case refusal.Is(err, refusal.BenchChanged):
-		return nil, err.Error(), nil
-	case err != nil && len(in.Bench.Registration().Gates) == 0:
-		return nil, "", nil
-	}
-	return results, "", err
 }
 
 func (s *Source) gateInput(h *history.History, a *history.Attempt) (in gate.Input, why string, err error) {
@@ -423,7 +413,9 @@ func (s *Source) gateInput(h *history.History, a *history.Attempt) (in gate.Inpu
 	return in, "", err
 }
 
-// decide makes the decision about an attempt again; see gates.
+// decide makes the decision about an attempt again. Why is not "" if the registration
+// at hand is not the one that the attempt was held against, or if only its bench would
+// tell.
 func (s *Source) decide(h *history.History, a *history.Attempt) (d *gate.Decision, why string, err error) {
 	in, why, err := s.gateInput(h, a)
 	if why != "" || err != nil {

@@ -54,6 +54,7 @@ func (s *Source) run(name string, data []byte) (*Recounted, error) {
 	if err := s.decideAgain(h, a, made, unmade); err != nil {
 		return nil, err
 	}
+	earlierDecision(&kept, made, unmade)
 	return out, out.document(name, data, made, unmade)
 }
 
@@ -67,10 +68,19 @@ func (s *Source) decideAgain(h *history.History, a *history.Attempt, made *Run, 
 	if why != "" {
 		unmade["gate"], unmade["decision"] = why, why
 	}
-	if made.Decision = decision; decision != nil && decision.Results != nil {
-		made.Gate = NewRunGates(decision.Results)
+	if made.Decision = decision; decision != nil {
+		made.Gate = NewRunGates(decision)
 	}
 	return err
+}
+
+// earlierDecision leaves what an earlier program decided about an attempt that left
+// cases out: it held the gates against the selected cases alone.
+func earlierDecision(kept, made *Run, unmade map[string]string) {
+	if made.Decision != nil && made.Decision.Part && kept.Decision != nil && !kept.Decision.Part {
+		const why = "an earlier program decided about the selected cases alone"
+		unmade["decision"], unmade["gate"] = why, why
+	}
 }
 
 // thenOfRun is the history that a run read back; without a scorecard, as it was

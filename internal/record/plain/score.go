@@ -1,6 +1,9 @@
 package plain
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // Score is a score, or a mean of scores, with so many decimals. One that is below 1
 // is never shown as 1: a case that did not pass must not look as if it had.
@@ -14,4 +17,9 @@ func Score(v float64, decimals int) string {
 		s += "9"
 	}
 	return s
+}
+
+// Number is a number as people read it: at most six decimals, no trailing zeros.
+func Number(v float64) string {
+	return strings.TrimSuffix(strings.TrimRight(Score(v, 6), "0"), ".")
 }

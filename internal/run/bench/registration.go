@@ -2,12 +2,14 @@ package bench
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 	"unicode"
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/plain"
 	"tallystick/internal/run/sandbox/isolation"
 )
 
@@ -127,8 +129,7 @@ type Gate struct {
 // A Metric is what a gate looks at.
 type Metric string
 
-// The metrics. For the costs, latencies and violations the threshold is the
-// most that is allowed, for the others the least.
+// The metrics.
 const (
 	SolveRate        Metric = "solve_rate"
 	MeanScore        Metric = "mean_score"
@@ -141,6 +142,37 @@ const (
 
 	RollbackCorrectness Metric = "rollback_correctness"
 )
+
+// AtMost reports whether the threshold of a metric is the most that is allowed;
+// otherwise it is the least. Every text that states a gate asks here.
+func (m Metric) AtMost() bool {
+	switch m {
+	case CostPerSolve, MedianLatencyMS, P95LatencyMS, PolicyViolations:
+		return true
+	}
+	return false
+}
+
+// Limit states a threshold of the metric: "at least 0.9", "at most 0".
+func (m Metric) Limit(threshold float64) string {
+	if m.AtMost() {
+		return "at most " + plain.Number(threshold)
+	}
+	return "at least " + plain.Number(threshold)
+}
+
+// Text states the gate: "policy_violations of all cases at most 0".
+func (g Gate) Text() string {
+	return fmt.Sprintf("%s of %s %s", g.Metric, TagText(g.Tag), g.Metric.Limit(g.Threshold))
+}
+
+// TagText names the cases that a gate is about.
+func TagText(tag string) string {
+	if tag == "*" {
+		return "all cases"
+	}
+	return "tag " + tag
+}
 
 // Limits bound one case. Cost is in millionths of a dollar.
 type Limits struct {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"tallystick/internal/read/gate"
 	"tallystick/internal/record/plain"
 )
 
@@ -66,6 +67,7 @@ func quoted(s string) string {
 func (a *Facts) sentence() string {
 	t := a.Totals()
 	said := fmt.Sprintf("solve rate: %d of %d cases of %s, attempt %d of %d, level %s, bench %s, ledger %s", t.Passed, t.Total, a.Class, a.Number, a.Of, a.Level, a.Bench, a.Origin)
+	said += fmt.Sprintf("; gate %s: %s", a.Decision.State(), a.Decision.Reason)
 	for _, q := range a.Qualifications {
 		said += "; " + q
 	}
@@ -90,6 +92,7 @@ func (a *Facts) card(title, dataset string) string {
 		row("mean score", fmt.Sprintf("%s over %d with a score", plain.Score(*t.Mean, 4), t.Scored))
 	}
 	row("attempt", fmt.Sprintf("%s, number %d of %d, level %s", code(a.ID), a.Number, a.Of, a.Level))
+	row("gate", code(a.Decision.Text()))
 	for _, q := range a.Qualifications {
 		row("note", code(q))
 	}
@@ -206,21 +209,22 @@ func Croissant(a *Facts, h Hub) ([]File, error) {
 // A Label is what a badge says.
 type Label struct {
 	Name, Value string
-	Imported    bool // imported, not observed
+	Imported    bool       // imported, not observed
+	State       gate.State // of the attempt's gates, "" if imported
 	Title       string
 }
 
 // LabelOf is the badge of an attempt.
 func LabelOf(a *Facts) Label {
 	t := a.Totals()
-	value := fmt.Sprintf("%d of %d solved, %s", t.Passed, t.Total, a.Level)
+	value := fmt.Sprintf("%d of %d solved, gate %s, %s", t.Passed, t.Total, a.Decision.State(), a.Level)
 	if len(a.Qualifications) > 0 {
 		value += ", qualified" // the title says how
 	}
 	if now := a.AsCorrected(); now != nil {
 		value += fmt.Sprintf(", as corrected %d of %d", now.Passed, now.Total) // by whom is in the title
 	}
-	return Label{Name: a.Class, Value: value, Title: a.sentence()}
+	return Label{Name: a.Class, Value: value, State: a.Decision.State(), Title: a.sentence()}
 }
 
 var badgeFormat = Format{Name: "badge", Is: "an SVG; ATTEMPT may also be a result file, whose badge says that it was imported, not observed", Files: "an SVG",
@@ -229,9 +233,14 @@ var badgeFormat = Format{Name: "badge", Is: "an SVG; ATTEMPT may also be a resul
 // Badge draws a label as SVG. Everything in it is escaped text: it loads nothing
 // and runs nothing.
 func Badge(l Label) []File {
-	value, colour := l.Value, "#2f6f44"
-	if l.Imported {
-		value, colour = value+", imported, not observed", "#6a6a6a"
+	value, colour := l.Value, "#6a6a6a"
+	switch {
+	case l.Imported:
+		value += ", imported, not observed"
+	case l.State == gate.IsMet:
+		colour = "#2f6f44"
+	case l.State == gate.IsNotMet:
+		colour = "#8f1d1d"
 	}
 	// Verdana at 11 pixels is about 6.5 wide; textLength makes it fit exactly.
 	left, right := 10+int(6.5*float64(len([]rune(l.Name)))), 10+int(6.5*float64(len([]rune(value))))

@@ -83,7 +83,7 @@ func (a *Facts) moment() string {
 func (a *Facts) proof() map[string]string {
 	out := map[string]string{
 		"attempt": a.ID, "ledger": a.Origin, "level": a.Level, "number": strconv.Itoa(a.Number) + " of " + strconv.Itoa(a.Of),
-		"bench": a.Bench, "receipt": a.Receipt, "receipt_key": a.Key,
+		"bench": a.Bench, "gate": a.Decision.Text(), "receipt": a.Receipt, "receipt_key": a.Key,
 	}
 	if a.Address != "" {
 		out["receipt_address"] = a.Address

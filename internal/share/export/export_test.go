@@ -18,8 +18,10 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"tallystick/internal/read/gate"
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/schema"
+	"tallystick/internal/run/bench"
 	"tallystick/internal/share/importer"
 )
 
@@ -283,20 +285,31 @@ func TestHostileTextStaysText(t *testing.T) {
 	}
 }
 
-// TestTestResultSaysFailedIfOneCaseDid.
-func TestTestResultSaysFailedIfOneCaseDid(t *testing.T) {
-	a := attempt(1)
+// TestTestResultIsTheDecision: whatever the cases are, the result is what was decided,
+// and no statement that is not FAILED lists a failed test.
+func TestTestResultIsTheDecision(t *testing.T) {
+	latency := gate.Result{Tag: "*", Metric: bench.P95LatencyMS, Threshold: 5}
 	for _, tt := range []struct {
-		keep []int
-		want string
-	}{{[]int{0}, "PASSED"}, {[]int{0, 3}, "WARNED"}, {[]int{0, 1}, "FAILED"}, {[]int{0, 2}, "FAILED"}, {[]int{4}, "FAILED"}} {
-		b := *a
-		b.Samples = nil
-		for _, i := range tt.keep {
-			b.Samples = append(b.Samples, a.Samples[i])
+		decision gate.Decision
+		want     string
+	}{
+		{gate.Decision{Met: true, Results: []gate.Result{{Tag: "*", Metric: bench.SolveRate, Met: true}}}, "PASSED"},
+		{gate.Decision{Undecided: true, Results: []gate.Result{{Tag: "*", Metric: bench.SolveRate, Undecided: true}}}, "WARNED"},
+		{gate.Decision{Results: []gate.Result{latency}}, "FAILED"},
+		{gate.Decision{}, "FAILED"},
+	} {
+		a := attempt(1)
+		a.Decision = tt.decision
+		for n := range len(a.Samples) {
+			b := *a
+			b.Samples = a.Samples[:n+1]
+			made := b.testResult()
+			if failed := made["failedTests"].([]string); made["result"] != tt.want || tt.want != "FAILED" && len(failed) > 0 {
+				t.Errorf("%+v with %d cases: %v", tt.decision, n+1, made)
+			}
 		}
-		if got := b.testResult()["result"]; got != tt.want {
-			t.Errorf("cases %v: %v, want %s", tt.keep, got, tt.want)
-		}
+	}
+	if claim := gateClaim(latency); claim["comparator"] != "<=" || claim["threshold"] != "5" || claim["passed"] != false {
+		t.Errorf("%v", claim)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"tallystick/internal/read/gate"
 	"tallystick/internal/record/evidence"
 )
 
@@ -34,6 +35,10 @@ type Facts struct {
 	Record                  []byte // the entry, if the receipt does not carry it
 	// Address is where the receipt can be had, if it was published.
 	Address string
+
+	// Decision is whether the attempt meets the gates of its class. The zero value is
+	// "not met".
+	Decision gate.Decision
 
 	// Qualifications are what must be known beside the numbers, in words.
 	Qualifications []string

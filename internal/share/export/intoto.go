@@ -3,6 +3,8 @@ package export
 import (
 	"strings"
 	"time"
+
+	"tallystick/internal/read/gate"
 )
 
 // The predicates of in-toto statements about an attempt.
@@ -42,9 +44,9 @@ func (a *Facts) evalResult() map[string]any {
 		at = a.Started
 	}
 	out := map[string]any{
-		"assuranceLevel": a.Level, "claims": claims(&t), "evaluatedAt": at.UTC().Format(time.RFC3339), "sampleSize": t.Total,
+		"assuranceLevel": a.Level, "claims": append(claims(&t), a.gateClaims()...), "evaluatedAt": at.UTC().Format(time.RFC3339), "sampleSize": t.Total,
 		"suite": map[string]any{"name": a.Class, "version": a.Bench}, "subjectProfile": a.model(),
-		"verifier": map[string]any{"id": "tallystick/" + orUnknown(a.Version)}, "qualifications": append([]string{}, a.Qualifications...),
+		"verifier": map[string]any{"id": "tallystick/" + orUnknown(a.Version)}, "gate": map[string]any{"state": a.Decision.State(), "reason": a.Decision.Reason}, "qualifications": append([]string{}, a.Qualifications...),
 		"receipt": map[string]any{"schema": "c2sp.org/tlog-proof@v1", "receipt": a.Receipt, "key": a.Key, "attempt": a.Number, "of": a.Of},
 	}
 	a.addCorrections(out)
@@ -61,6 +63,16 @@ func (a *Facts) addCorrections(predicate map[string]any) {
 	}
 }
 
+// gateClaims are the gates that are decided, which count what people corrected.
+func (a *Facts) gateClaims() (out []any) {
+	for _, g := range a.Decision.Results {
+		if g.State() != gate.IsNotDecided {
+			out = append(out, gateClaim(g))
+		}
+	}
+	return out
+}
+
 func claims(t *Totals) []any {
 	out := []any{claim("solve_rate", t.SolveRate)}
 	if t.Mean != nil {
@@ -74,32 +86,51 @@ func claim(metric string, value float64) map[string]any {
 	return map[string]any{"metric": metric, "comparator": ">=", "threshold": decimal(value), "passed": true}
 }
 
+// gateClaim says of a gate what it asks for and whether that was reached.
+func gateClaim(g gate.Result) map[string]any {
+	comparator := ">="
+	if g.Metric.AtMost() {
+		comparator = "<="
+	}
+	return map[string]any{"metric": g.Name(), "comparator": comparator, "threshold": decimal(g.Threshold), "passed": g.Met, "detail": g.Text()}
+}
+
+// resultWords are the words of test-result for what was decided.
+var resultWords = map[gate.State]string{gate.IsMet: "PASSED", gate.IsNotMet: "FAILED", gate.IsNotDecided: "WARNED"}
+
+// testResult lists cases and gates. What was decided is the result: a case that did not
+// pass in an attempt which its gates take all the same is among those warned of.
 func (a *Facts) testResult() map[string]any {
 	passedTests, warned, failedTests := []string{}, []string{}, []string{}
+	state := a.Decision.State()
 	for i := range a.Samples {
 		s := &a.Samples[i]
 		name := s.ID
 		if a.Repeat > 1 {
 			name += "#" + decimal(float64(s.Repeat))
 		}
-		switch s.Outcome {
-		case passed:
+		switch {
+		case s.Outcome == passed:
 			passedTests = append(passedTests, name)
-		case failed, errored:
+		case (s.Outcome == failed || s.Outcome == errored) && state == gate.IsNotMet:
 			failedTests = append(failedTests, name)
 		default:
 			warned = append(warned, name)
 		}
 	}
-	result := "PASSED"
-	switch {
-	case len(failedTests) > 0 || len(passedTests) == 0:
-		result = "FAILED"
-	case len(warned) > 0:
-		result = "WARNED"
+	for _, g := range a.Decision.Results {
+		name := "gate " + g.Name()
+		switch g.State() {
+		case gate.IsMet:
+			passedTests = append(passedTests, name)
+		case gate.IsNotMet:
+			failedTests = append(failedTests, name)
+		default:
+			warned = append(warned, name+", not decided")
+		}
 	}
 	out := map[string]any{
-		"result":        result,
+		"result":        resultWords[state],
 		"configuration": []any{map[string]any{"name": "bench " + a.Class, "digest": map[string]string{"sha256": hexOf(a.Bench)}}},
 		"passedTests":   passedTests, "warnedTests": warned, "failedTests": failedTests,
 	}

@@ -15,6 +15,7 @@ import (
 	"path"
 
 	"tallystick/internal/read/dossier"
+	"tallystick/internal/read/gate"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/share/attest/claim"
@@ -85,7 +86,7 @@ func ForExport(p *dossier.Place, ask ExportAsk) (*export.Facts, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := FactsOf(found.Public(), ask.Glob)
+	a, err := decidedFacts(found, found.Public(), ask.Glob)
 	if err != nil {
 		return nil, err
 	}
@@ -104,6 +105,21 @@ func ForExport(p *dossier.Place, ask ExportAsk) (*export.Facts, error) {
 		return nil, err
 	}
 	return a, dossier.WriteSecret(ask.Salts, data)
+}
+
+// decidedFacts is [FactsOf] with what was decided about the attempt, which the gates of
+// its class say and no fact of its own.
+func decidedFacts(d *dossier.Dossier, public *dossier.Public, glob string) (*export.Facts, error) {
+	decision, err := gate.Of(d)
+	if err != nil {
+		return nil, err
+	}
+	out, err := FactsOf(public, glob)
+	if err != nil {
+		return nil, err
+	}
+	out.Decision = *decision
+	return out, nil
 }
 
 // matching gives the cases of an attempt whose id matches glob, all if that is "".

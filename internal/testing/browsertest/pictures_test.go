@@ -124,6 +124,34 @@ func TestThePagesOfTheShowroomAreFitForPeople(t *testing.T) {
 		if wide := b.js(`document.documentElement.scrollWidth > innerWidth + 1`); wide != false {
 			t.Errorf("%s is wider than a phone", path)
 		}
-		b.look("light", 1280, 900)
+		for _, width := range []int64{390, 640, 820, 1280} {
+			b.look("light", width, 900)
+			if broken, _ := b.js(brokenWords).([]any); len(broken) > 0 {
+				t.Errorf("%s, %d pixels wide: these are broken over two lines: %v", path, width, broken)
+			}
+		}
 	}
 }
+
+// brokenWords are the numbers and ids of a page that a line ends inside of, between two
+// of their letters, digits or dots. What is wider than its place, as digests are, may be.
+const brokenWords = `(() => {
+	const found = [];
+	const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+	const range = document.createRange();
+	while (walk.nextNode()) {
+		const node = walk.currentNode;
+		if (!node.parentElement.checkVisibility() || node.parentElement.closest("script, style, noscript, svg, pre")) continue;
+		for (const m of node.data.matchAll(/[\w.~+$%]*\d[\w.~+$%]*/g)) {
+			if (m[0].length < 2 || m[0].length > 32) continue;
+			range.setStart(node, m.index);
+			range.setEnd(node, m.index + m[0].length);
+			const parts = [...range.getClientRects()].filter((r) => r.width > 0);
+			let block = node.parentElement;
+			while (getComputedStyle(block).display.startsWith("inline")) block = block.parentElement;
+			const wide = parts.reduce((sum, r) => sum + r.width, 0);
+			if (new Set(parts.map((r) => Math.round(r.top))).size > 1 && wide <= block.clientWidth) found.push(m[0]);
+		}
+	}
+	return found;
+})()`

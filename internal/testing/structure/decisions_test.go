@@ -28,6 +28,9 @@ func checkDisplay(t *testing.T, tree fs.FS) []string {
 			problems = append(problems, fmt.Sprintf("%s:%d: %s", f.path, f.line(n), what))
 		}
 		ast.Inspect(f.ast, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.CompositeLit); ok && madeByGate(lit) {
+				complain(lit, "makes a decision of its own: gate.Decide is the one place, so that every surface says the same")
+			}
 			sel, ok := n.(*ast.SelectorExpr)
 			if !ok {
 				return true
@@ -47,6 +50,16 @@ func checkDisplay(t *testing.T, tree fs.FS) []string {
 	return problems
 }
 
+// madeByGate reports whether a literal is a decision or a result of gates.
+func madeByGate(lit *ast.CompositeLit) bool {
+	sel, ok := lit.Type.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	of, ok := sel.X.(*ast.Ident)
+	return ok && of.Name == "gate" && (sel.Sel.Name == "Decision" || sel.Sel.Name == "Result")
+}
+
 func TestOnlyDisplaysAskTheCache(t *testing.T) {
 	requireClean(t, checkDisplay)
 }
@@ -60,6 +73,8 @@ func TestDisplayCheckFindsEachFault(t *testing.T) {
 		{"a decision on what is shown", "internal/read/promote/x.go", `func f(d *dossier.Shown) {}`, "x.go:2: names what is for display"},
 		{"a decision by the display", "internal/read/recount/x.go", `func f(d *dossier.Display) {}`, "names what is for display"},
 		{"a preview for a decision", "internal/cli/gate.go", `func f() { gate.Preview(v, s) }`, "names what is for display"},
+		{"a verdict of its own", "internal/cli/run_report.go", `var d = &gate.Decision{Met: true}`, "makes a decision of its own"},
+		{"a gate of its own", "internal/share/export/x.go", `var r = gate.Result{Met: true}`, "makes a decision of its own"},
 		{"evidence that was not read", "internal/cli/gate.go", `func f() { dossier.WholeForTest(d, nil) }`, "only tests may"},
 		{"a test", "internal/cli/gate_test.go", `func f() { dossier.WholeForTest(d, nil) }`, ""},
 	} {

@@ -74,6 +74,7 @@ func functions() template.FuncMap {
 		"interval":  Interval,
 		"deref":     deref,
 		"integrity": integrity,
+		"upper":     upper,
 	}
 }
 
@@ -87,6 +88,9 @@ func integrity(name string) (string, error) {
 	sum := sha256.Sum256(a.Data)
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:]), nil
 }
+
+// upper begins a word of ours with a capital.
+func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // deref is what a pointer points to, for templates that have asked whether it does.
 func deref(p any) any {
