@@ -143,7 +143,9 @@ const brokenWords = `(() => {
 		const node = walk.currentNode;
 		if (!node.parentElement.checkVisibility() || node.parentElement.closest("script, style, noscript, svg, pre")) continue;
 		for (const m of node.data.matchAll(/[\w.~+$%]*\d[\w.~+$%]*/g)) {
-			if (m[0].length < 2 || m[0].length > 32) continue;
+			const end = m.index + m[0].length;
+			const whole = node.data.slice(0, end).match(/\S+$/)[0].length + node.data.slice(end).match(/^\S*/)[0].length;
+			if (m[0].length < 2 || whole > 40) continue; // a part of a key or a digest
 			range.setStart(node, m.index);
 			range.setEnd(node, m.index + m[0].length);
 			const parts = [...range.getClientRects()].filter((r) => r.width > 0);
