@@ -10,6 +10,7 @@ import (
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/gate"
 	"tallystick/internal/read/history"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
@@ -39,7 +40,7 @@ type Logged struct {
 	Truncated int              `json:"truncated"`
 	Skipped   int              `json:"skipped"`
 	NotRun    int              `json:"not_run"`
-	CostUSD   *float64         `json:"cost_usd"` // of the scored executions; null if it is not known
+	Priced                     // of the scored executions
 	// Paid is what a live attempt cost in all; before its end as far as its
 	// journal is here and intact.
 	Paid *history.Paid `json:"paid,omitempty"`
@@ -137,12 +138,11 @@ func unknownAmong(what, name string, known []string) error {
 func logged(a *dossier.Dossier, gates gatesOf) (Logged, error) {
 	l := Logged{ID: a.ID, Class: a.Class, Target: a.Target, Number: a.Ordinal, Of: a.Siblings, Mode: a.Mode, Level: a.Level, StartedAt: a.Time,
 		Finished: a.Finished != nil, Filtered: a.Plan.Filtered, Reduce: a.Plan.Reduce, Retries: a.Plan.Retries, Total: a.Tasks(), NotRun: a.Unlisted(), Problems: append([]string{}, a.Problems...)}
-	cost, known := int64(0), true
 	for c := range a.Cases() {
 		l.count(c.Effective())
-		cost, known = cost+c.CostMicro, known && c.CostKnown()
+		l.Priced = priced(l.Cost.Plus(c.Cost))
 	}
-	l.CostUSD, l.Paid, l.Qualifications = dollarsOf(cost, known), paidSoFar(a), history.Qualify(a.Attempt)
+	l.Paid, l.Qualifications = paidSoFar(a), history.Qualify(a.Attempt)
 	met, err := gateMet(a, gates)
 	l.GateMet = met
 	return l, err
@@ -210,8 +210,8 @@ type ShownRow struct {
 	Modes     []string         `json:"failure_modes,omitempty"`
 	Turns     int              `json:"turns"`
 	LatencyMS int64            `json:"latency_ms"`
-	CostUSD   *float64         `json:"cost_usd"` // null if it is not known
-	Entry     *int64           `json:"entry"`    // null if there is no record
+	Priced
+	Entry *int64 `json:"entry"` // null if there is no record
 }
 
 // A Listing is an attempt with its cases, those that did not pass first.
@@ -250,7 +250,7 @@ func ShowCases(a *dossier.Dossier, cases iter.Seq[*history.Case]) ([]ShownRow, e
 	out := []ShownRow{}
 	for c := range cases {
 		s := ShownRow{Case: c.ID, Repeat: int(c.Repeat), Outcome: c.Effective(), Modes: c.FailureModes(), Turns: int(c.Turns),
-			LatencyMS: c.LatencyMS, CostUSD: dollarsOf(c.CostMicro, c.CostKnown())}
+			LatencyMS: c.LatencyMS, Priced: priced(c.Cost)}
 		if c.IsScored() {
 			score := c.EffectiveScore()
 			s.Score = &score
@@ -278,11 +278,11 @@ type ShownStep struct {
 // A ShownRun is one case of an attempt: why it ended as it did, and every step.
 type ShownRun struct {
 	*Why
-	Class   string   `json:"class"`
-	Target  string   `json:"target"`
-	Score   *float64 `json:"score"`
-	Turns   int      `json:"turns"`
-	CostUSD *float64 `json:"cost_usd"` // null if it is not known
+	Class  string   `json:"class"`
+	Target string   `json:"target"`
+	Score  *float64 `json:"score"`
+	Turns  int      `json:"turns"`
+	Priced
 	// Paid is what all executions of the case cost, if it was live; Resumed how
 	// often the one of the record was resumed from its journal.
 	Paid    *history.Paid `json:"paid,omitempty"`
@@ -299,7 +299,7 @@ func ShowCase(c *dossier.Case) (*ShownRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &ShownRun{Why: why, Class: a.Class, Target: a.Target, Turns: int(c.Turns), CostUSD: dollarsOf(c.CostMicro, c.CostKnown()), Steps: []ShownStep{}}
+	s := &ShownRun{Why: why, Class: a.Class, Target: a.Target, Turns: int(c.Turns), Priced: priced(c.Cost), Steps: []ShownStep{}}
 	if c.IsScored() {
 		score := c.EffectiveScore()
 		s.Score = &score
@@ -330,12 +330,14 @@ func ShowCase(c *dossier.Case) (*ShownRun, error) {
 }
 
 // dollarsOf is an amount, nil if it is not known.
-func dollarsOf(micro int64, known bool) *float64 {
-	if !known {
-		return nil
-	}
-	usd := float64(micro) / 1e6
-	return &usd
+func priced(c cost.Cost) Priced { return Priced{c, c.Dollars(), c.Unpriced} }
+
+// Priced is a cost in an answer: in dollars, null if a record does not tell it, and how
+// many calls are not in it.
+type Priced struct {
+	Cost     cost.Cost `json:"-"`
+	CostUSD  *float64  `json:"cost_usd"`
+	Unpriced int64     `json:"unpriced_calls,omitempty"`
 }
 
 // listed gives the first few of some names.

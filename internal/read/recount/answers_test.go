@@ -245,7 +245,7 @@ func TestAnAnswerNeverClaimsMoreThanTheRecords(t *testing.T) {
 func TestAnswersOfOtherRulesAreNotRecounted(t *testing.T) {
 	s := sourceOf(keptBook(t))
 	for name, data := range keptAnswers(t, s) {
-		newer := strings.Replace(string(data), `{"rules":2,`, `{"rules":3,`, 1)
+		newer := strings.Replace(string(data), `{"rules":3,`, `{"rules":4,`, 1)
 		got, err := s.Answer(KindOf(data), name, []byte(newer))
 		if err != nil || got.Err() != nil || !refusal.Is(got.NotRecounted(), refusal.NotFound) {
 			t.Errorf("%s: %v, %+v", name, err, got)

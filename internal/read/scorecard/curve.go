@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"tallystick/internal/read/history"
+	"tallystick/internal/record/cost"
 )
 
 // A Week is one row of the cost-to-outcome curve.
@@ -19,8 +19,9 @@ type Week struct {
 	Solved         int        `json:"solved"`
 	SolveRate      float64    `json:"solve_rate"`
 	SolveRateCI95  [2]float64 `json:"solve_rate_ci95"`
-	TotalCostMicro Money      `json:"total_cost_microdollars"`
-	CostPerSolve   Money      `json:"cost_per_solve"`
+	TotalCost      cost.Cost  `json:"total_cost_microdollars"`
+	Unpriced       int64      `json:"unpriced_calls,omitempty"` // not in the cost
+	CostPerSolve   cost.Cost  `json:"cost_per_solve"`
 	TokensPerSolve Count      `json:"tokens_per_solve"`
 	Retries        Count      `json:"retries"`
 	Violations     Count      `json:"policy_violations"`
@@ -83,7 +84,7 @@ func CurveOf(h *history.History, o CurveOptions) *Curve {
 func weekOf(week string, attempts []*history.Attempt, regressions int) Week {
 	t := totalsOf(tasksOf(attempts))
 	w := Week{Week: week, Begins: monday(attempts[0].Time.Go()).Format(time.DateOnly), Attempts: len(attempts),
-		Tasks: t.TotalTasks, Solved: t.Solved, SolveRate: t.SolveRate, SolveRateCI95: t.SolveRateCI95, TotalCostMicro: t.TotalCostMicro,
+		Tasks: t.TotalTasks, Solved: t.Solved, SolveRate: t.SolveRate, SolveRateCI95: t.SolveRateCI95, TotalCost: t.TotalCost, Unpriced: t.Unpriced,
 		CostPerSolve: t.CostPerSolve, TokensPerSolve: t.TokensPerSolve, Retries: t.TotalRetries, Violations: t.PolicyViolations,
 		Regressions: regressions, Level: history.Reproduced}
 	for _, a := range attempts {
@@ -138,18 +139,10 @@ func caseKey(c *history.Case) string { return c.ID + "\x00" + string(c.Digest[:]
 // that a spreadsheet takes for a formula: all are numbers, weeks, days and
 // level names of our own.
 func (c *Curve) CSV() []byte {
-	out := []byte("week,begins,attempts,tasks,solved,solve_rate,solve_rate_lo95,solve_rate_hi95,total_cost_microdollars,cost_per_solve,tokens_per_solve,retries,policy_violations,regressions,level\n")
+	out := []byte("week,begins,attempts,tasks,solved,solve_rate,solve_rate_lo95,solve_rate_hi95,total_cost_microdollars,cost_per_solve,tokens_per_solve,retries,policy_violations,regressions,level,unpriced_calls\n")
 	for _, w := range c.Weeks {
-		out = fmt.Appendf(out, "%s,%s,%d,%d,%d,%v,%v,%v,%s,%s,%s,%s,%s,%d,%s\n", w.Week, w.Begins, w.Attempts, w.Tasks, w.Solved, w.SolveRate, w.SolveRateCI95[0], w.SolveRateCI95[1],
-			w.TotalCostMicro.cell(), w.CostPerSolve.cell(), w.TokensPerSolve.cell(), w.Retries.cell(), w.Violations.cell(), w.Regressions, w.Level)
+		out = fmt.Appendf(out, "%s,%s,%d,%d,%d,%v,%v,%v,%s,%s,%s,%s,%s,%d,%s,%d\n", w.Week, w.Begins, w.Attempts, w.Tasks, w.Solved, w.SolveRate, w.SolveRateCI95[0], w.SolveRateCI95[1],
+			w.TotalCost.Cell(), w.CostPerSolve.Cell(), w.TokensPerSolve.cell(), w.Retries.cell(), w.Violations.cell(), w.Regressions, w.Level, w.Unpriced)
 	}
 	return out
-}
-
-// cell is an amount for a table: empty if it is not known.
-func (m Money) cell() string {
-	if m.Unknown {
-		return ""
-	}
-	return strconv.FormatInt(m.Micro, 10)
 }

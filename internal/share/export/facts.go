@@ -2,6 +2,8 @@ package export
 
 import (
 	"time"
+
+	"tallystick/internal/record/cost"
 )
 
 // Facts are what leaves the building about one attempt: plain values that were
@@ -73,13 +75,13 @@ type Sample struct {
 
 	Input, Answer, Expected string
 
-	Started      time.Time
-	Took         time.Duration
-	Tokens       int64
-	CostMicroUSD int64
-	Judged       bool
-	HeldOut      bool // its texts are salted digests already
-	Evidence     []string
+	Started  time.Time
+	Took     time.Duration
+	Tokens   int64
+	Cost     cost.Cost
+	Judged   bool
+	HeldOut  bool // its texts are salted digests already
+	Evidence []string
 }
 
 // Passed reports whether the sample counts as solved.

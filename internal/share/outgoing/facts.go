@@ -100,7 +100,7 @@ func rootOf(r *evidence.Root) string {
 
 func (g *gatherer) add(c *dossier.PublicCase, record *evidence.CaseScored) error {
 	s := export.Sample{ID: c.ID, Digest: c.Digest.String(), Repeat: int(c.Repeat), Outcome: string(c.Effective()), Modes: c.FailureModes(),
-		Tokens: c.Tokens, CostMicroUSD: c.CostMicro, Evidence: digests(c.Evidence)}
+		Tokens: c.Tokens, Cost: c.Cost, Evidence: digests(c.Evidence)}
 	if c.IsScored() {
 		score := c.EffectiveScore()
 		s.Score = &score
