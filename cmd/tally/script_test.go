@@ -130,7 +130,8 @@ func cmdPeople(ts *testscript.TestScript, neg bool, args []string) {
 
 // provider FILE starts a model provider on this machine, at $PROVIDER, that
 // answers a request with the second column of the first line of FILE whose first
-// column the request contains. A script can record from it as from a real one.
+// column the request contains. A script can record from it as from a real one. After
+// "body:" or "events:" the column is the body or the stream itself.
 func startProvider(t *testing.T, ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: provider FILE")
@@ -147,6 +148,12 @@ func startProvider(t *testing.T, ts *testscript.TestScript, neg bool, args []str
 	server := fakemodel.Answer(t, func(q fakemodel.Request) fakemodel.Reply {
 		for _, a := range answers {
 			if strings.Contains(string(q.Body), a[0]) {
+				if body, ok := strings.CutPrefix(a[1], "body:"); ok {
+					return fakemodel.Reply{Body: body}
+				}
+				if events, ok := strings.CutPrefix(a[1], "events:"); ok {
+					return fakemodel.Reply{Events: []string{strings.ReplaceAll(events, `\n`, "\n")}}
+				}
 				return fakemodel.Reply{Text: strings.ReplaceAll(a[1], "{n}", strconv.FormatInt(served.Add(1), 10))}
 			}
 		}

@@ -595,6 +595,7 @@ def metadata_of(files, plan, r, end, number, level, tasks, rows, head, draws, su
                view="majority" if plan["repeat"] > 1 else "primary", abandoned_executions=sum(x["execution"] - 1 for x in records), judge_cache_integrity_events=events,
                judge_draws=len(draws), judge_redraws=sum(b["draw"] > 1 for b in draws), recording=plan.get("recording", ""), adrs=[], mode=r["mode"],
                attempt=dict(number, level=level))
+    out.update({k: end[k] for k in ("unpriced_calls", "cost_unknown_tasks") if k in end})
     out.update({k: v for k, v in (("gaia_split", data.get("split")), ("dataset_revision", data.get("revision")), ("dataset", data.get("name"))) if v})
     if len(levels) == 1:
         out["gaia_level"] = int(list(levels)[0])

@@ -134,7 +134,7 @@ func compareText(out io.Writer, c *scorecard.Comparison) {
 	if c.Tasks.Change != 0 {
 		fmt.Fprintf(w, "tasks\t%d to %d: they do not repeat cases alike, and cost and tokens are of all\n", c.Tasks.A, c.Tasks.B)
 	}
-	fmt.Fprintf(w, "cost\t%s to %s: %s\n", c.Cost.A.Text(), c.Cost.B.Text(), c.Cost.Change.Text())
+	fmt.Fprintf(w, "cost\t%s to %s: %s\n", c.Cost.A, c.Cost.B, c.Cost.Change)
 	fmt.Fprintf(w, "tokens\t%d to %d: %+d\n", c.Tokens.A, c.Tokens.B, c.Tokens.Change)
 	fmt.Fprintf(w, "latency\tmedian %d ms to %d ms: %+d ms\n", c.Latency.A, c.Latency.B, c.Latency.Change)
 	for _, x := range c.Corrected {

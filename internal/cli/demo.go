@@ -62,7 +62,7 @@ func demoText(w io.Writer, a *demo.Answer) {
 		coverage = *c.EvidenceCoverage
 	}
 	fmt.Fprintf(w, "\nattempt %s (%s): %d of %d solved, %s [%.2f, %.2f] at 95 %%\n", plain.Line(a.Attempt), c.Level, c.Solved, c.TotalTasks, plain.Score(c.SolveRate, 2), c.SolveRateCI95[0], c.SolveRateCI95[1])
-	fmt.Fprintf(w, "  %s, %s tokens, %s policy violations, evidence of %.0f %% of what was solved\n", c.Totals.CostText(), c.TotalTokens, c.PolicyViolations, 100*coverage)
+	fmt.Fprintf(w, "  %s, %s tokens, %s policy violations, evidence of %.0f %% of what was solved\n", c.TotalCost, c.TotalTokens, c.PolicyViolations, 100*coverage)
 	fmt.Fprintf(w, "%s failed: %s\n", plain.Line(a.Why.Case), plain.Line(strings.Join(a.Why.Modes, ", ")))
 	fmt.Fprintf(w, "  check %s, %s: %s\n", plain.Line(a.Why.Failed.Check), plain.Line(a.Why.Failed.Extractor), plain.Line(a.Why.Failed.Why))
 	fmt.Fprintf(w, "All of it is in a ledger of %d entries, sealed and anchored:\n  %s\n\nNow forge it:\n", a.Entries, a.Head)

@@ -56,11 +56,7 @@ func judgedText(out io.Writer, j *lab.JudgedSummary) {
 	if j.Votes > 0 {
 		fmt.Fprintf(out, "votes        %d verdicts of several votes, which differ in %d, by %.4f at most\n", j.Votes, j.Split, j.Spread)
 	}
-	fmt.Fprintf(out, "cost         $%.6f", float64(j.CostMicroUSD)/1e6)
-	if j.Unpriced > 0 {
-		fmt.Fprintf(out, ", and %d calls of unknown price", j.Unpriced)
-	}
-	fmt.Fprintln(out)
+	fmt.Fprintf(out, "cost         %s\n", j.Cost())
 	if j.Compared > 0 {
 		fmt.Fprintf(out, "position     %d comparisons in both orders: the first place was preferred in both of %d, the second of %d\n", j.Compared, j.First, j.Second)
 	}

@@ -68,7 +68,7 @@ func logText(env *Env, out io.Writer, attempts []answer.Logged) {
 	fmt.Fprintln(w)
 	for _, a := range attempts {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", unstyled.of(plain.Line(a.ID)), unstyled.of(fmt.Sprintf("%d of %d%s", a.Passed, a.Total, notPassed(a))), stateText(a.Decision),
-			unstyled.of(a.StartedAt.Go().Format("2006-01-02 15:04")), unstyled.of(costOf(a.CostUSD)), unstyled.of(a.Level.String()), attemptMarks(a)+paidMark(a))
+			unstyled.of(a.StartedAt.Go().Format("2006-01-02 15:04")), unstyled.of(a.Cost.String()), unstyled.of(a.Level.String()), attemptMarks(a)+paidMark(a))
 	}
 	w.Flush()
 	fit(env, out, table.String())
@@ -94,7 +94,7 @@ func notPassed(a answer.Logged) string {
 
 // paidMark tells what was paid where that is not what was scored.
 func paidMark(a answer.Logged) string {
-	if a.Paid.Beside(a.CostUSD) == "" {
+	if a.Paid.Beside(a.Cost) == "" {
 		return ""
 	}
 	s := fmt.Sprintf(", $%.6f paid", a.Paid.CostUSD)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tallystick/internal/app/lab"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/bench"
@@ -213,7 +214,8 @@ type recordAnswer struct {
 	Class      string         `json:"class"`
 	Target     string         `json:"target"`
 	Recordings []lab.Recorded `json:"recordings"`
-	CostUSD    float64        `json:"cost_usd"`      // of the calls whose cost is known
+	CostUSD    float64        `json:"cost_usd"` // of the calls whose cost is known
+	Unpriced   int64          `json:"unpriced_calls,omitempty"`
 	SpentUSD   float64        `json:"most_cost_usd"` // counting the others with the most they can have cost
 	LimitUSD   float64        `json:"limit_usd"`
 
@@ -225,6 +227,7 @@ func (o *recordOptions) answer(r *lab.Recording, done []lab.Recorded) *recordAns
 	a := &recordAnswer{Class: o.spec.Class, Target: r.Target.Name, scratch: r.Bench.Level() == string(bench.Scratch), Recordings: done, SpentUSD: float64(r.Spent()) / 1e6, LimitUSD: float64(r.Most) / 1e6}
 	for _, c := range done {
 		a.CostUSD += float64(c.CostMicro) / 1e6
+		a.Unpriced += c.Unpriced
 		if !c.Kept && !o.lab.Discard {
 			a.failed++
 		}
@@ -235,11 +238,11 @@ func (o *recordOptions) answer(r *lab.Recording, done []lab.Recorded) *recordAns
 func (a *recordAnswer) print(out io.Writer) {
 	kept := 0
 	for _, c := range a.Recordings {
-		fmt.Fprintf(out, "%-24s %-11s %s, %d calls, $%.6f", plain.Line(c.Case), c.Fate(), plain.Line(c.Outcome), c.Calls, float64(c.CostMicro)/1e6)
+		fmt.Fprintf(out, "%-24s %-11s %s, %d calls, %s", plain.Line(c.Case), c.Fate(), plain.Line(c.Outcome), c.Calls, cost.Of(c.CostMicro, c.Unpriced))
 		for _, n := range []struct {
 			count int64
 			what  string
-		}{{c.Redactions, "secrets removed"}, {c.Unpriced, "without a known cost"}, {int64(c.Retries), "retries"}, {int64(c.Refused), "error replies"}, {int64(c.Broken), "broken streams"}, {int64(c.Replayed), "replayed"}, {int64(c.Unused), "old ones not asked for"}} {
+		}{{c.Redactions, "secrets removed"}, {int64(c.Retries), "retries"}, {int64(c.Refused), "error replies"}, {int64(c.Broken), "broken streams"}, {int64(c.Replayed), "replayed"}, {int64(c.Unused), "old ones not asked for"}} {
 			if n.count > 0 {
 				fmt.Fprintf(out, ", %d %s", n.count, n.what)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"tallystick/internal/app/ceremony"
 	"tallystick/internal/app/lab"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
@@ -104,7 +105,8 @@ type replayState struct {
 	Violations int            `json:"violations"`
 	Pending    []string       `json:"pending_approvals"`
 	Tokens     int64          `json:"tokens"`
-	Cost       int64          `json:"cost_microdollars"`
+	Cost       cost.Cost      `json:"cost_microdollars"`
+	Unpriced   int64          `json:"unpriced_calls,omitempty"` // not in the cost
 
 	Context *trajectory.ContextCompiled `json:"context"` // the last that was compiled; null if none was
 	// Unpermitted are actions that no decision of the policy permits. A run of
@@ -208,8 +210,10 @@ func pendingOf(ctx context.Context, env *Env, loaded *exchange.Trajectory, o ben
 }
 
 func stateOf(s *trajectory.State) replayState {
+	spent := s.Spending.Cost()
+	tokens, _ := s.Spending.Tokens()
 	out := replayState{Turn: s.Turn, Memory: []replayMemory{}, Peak: s.Peak, OverBudget: append([]int{}, s.OverBudget...), Decisions: len(s.Decisions),
-		Violations: len(s.Violations), Pending: []string{}, Tokens: s.Tokens, Cost: s.CostMicroUSD, Context: s.Context, Unpermitted: []replayStep{}}
+		Violations: len(s.Violations), Pending: []string{}, Tokens: tokens, Cost: spent, Unpriced: spent.Unpriced, Context: s.Context, Unpermitted: []replayStep{}}
 	for _, m := range s.Memory {
 		out.Memory = append(out.Memory, replayMemory{string(m.Tier), m.Key, m.Value.Head, m.SupersededBy != ""})
 	}
@@ -233,7 +237,7 @@ func (a *replayAnswer) print(out io.Writer) {
 		fmt.Fprintf(out, "%3d %5d  %-22s %s\n", s.Turn, s.Seq, s.Type, plain.Line(short(s.Text)))
 	}
 	st := a.State
-	fmt.Fprintf(out, "at the end of turn %d: %d tokens, $%.6f, %d decisions, %d violations, context peak %d\n", st.Turn, st.Tokens, float64(st.Cost)/1e6, st.Decisions, st.Violations, st.Peak)
+	fmt.Fprintf(out, "at the end of turn %d: %d tokens, %s, %d decisions, %d violations, context peak %d\n", st.Turn, st.Tokens, st.Cost, st.Decisions, st.Violations, st.Peak)
 	if c := st.Context; c != nil {
 		fmt.Fprintf(out, "  context %d of a budget of %d tokens, the window has %d:", c.Used, c.Budget, c.Window)
 		for _, name := range slices.Sorted(maps.Keys(c.Sections)) {

@@ -98,6 +98,6 @@ func printRescored(out io.Writer, a *lab.Rescored) {
 	}
 	fmt.Fprintf(out, "%d cases graded again, %d %s\n", a.Graded, len(a.Changed), what)
 	if p := a.Paid; p != nil {
-		fmt.Fprintf(out, "the judge was asked for $%.6f, %s\n", p.CostUSD, plain.Plural(p.Calls, "call"))
+		fmt.Fprintf(out, "the judge was asked for %s, %s\n", p.Cost(), plain.Plural(p.Calls+p.UnknownCalls, "call"))
 	}
 }

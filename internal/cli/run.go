@@ -374,7 +374,7 @@ func (r *runner) run(ctx context.Context, setup *lab.Setup, last bool) (*lab.Run
 	m.end()
 	if ran != nil {
 		r.ran[ran.Attempt] = true
-		r.spent += spentBy(ran.Paid, ran.CostMicroUSD)
+		r.spent += spentBy(ran.Paid, ran.Cost.MicroUSD)
 		for _, id := range ran.Unfinished {
 			r.env.Note("attempt %s was never finished; it stays in the ledger and counts against its class", id)
 		}

@@ -111,14 +111,11 @@ func matrixNotes(out io.Writer, a *recount.Run) {
 // answerOf is the summary of an attempt that was finished earlier.
 func answerOf(a *history.Attempt) *recount.Run {
 	f := a.Finished
-	cost := float64(f.CostMicroUSD) / 1e6
 	run := &recount.Run{Rules: scorecard.Rules, Attempt: recount.RunLineOf(a), Class: a.Class, Target: a.Target, Total: a.Tasks(),
 		Passed: f.Outcomes[evidence.Passed], Failed: f.Outcomes[evidence.Failed], Skipped: f.Outcomes[evidence.Skipped], Unscored: f.Outcomes[evidence.Unscored],
-		Truncated: f.Outcomes[evidence.Truncated], Errors: f.Outcomes[evidence.Errored], MeanScore: f.MeanScore, FailureModes: f.FailureModes, CostUSD: &cost, Paid: history.PaidOf(f.Paid), Head: f.Head, Finished: true}
+		Truncated: f.Outcomes[evidence.Truncated], Errors: f.Outcomes[evidence.Errored], MeanScore: f.MeanScore, FailureModes: f.FailureModes, Paid: history.PaidOf(f.Paid), Head: f.Head, Finished: true}
 	for c := range a.Cases() {
-		if !c.CostKnown() {
-			run.CostUSD = nil
-		}
+		run.SetCost(run.Cost.Plus(c.Cost))
 		if c.Context != nil && run.Isolation == "" {
 			run.Isolation = c.Context.Isolation
 		}

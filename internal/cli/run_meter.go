@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/run/harness"
@@ -24,7 +25,7 @@ type meter struct {
 	shown  time.Time
 	count  int
 	passed int
-	cost   int64 // shown if it is paid now
+	cost   cost.Cost // shown if it is paid now
 	live   bool
 }
 
@@ -38,7 +39,7 @@ func (m *meter) Recorded(r harness.Result) {
 	defer m.mu.Unlock()
 	m.total = max(m.total, r.Total)
 	m.count++
-	m.cost += r.Record.CostMicroUSD
+	m.cost = m.cost.Plus(r.Record.Cost())
 	if r.Record.Outcome == evidence.Passed {
 		m.passed++
 	} else {
@@ -53,7 +54,7 @@ func (m *meter) Recorded(r harness.Result) {
 	left := time.Duration(float64(m.total-m.count)/rate) * time.Second
 	paid := ""
 	if m.live {
-		paid = fmt.Sprintf(", $%.4f", float64(m.cost)/1e6)
+		paid = ", " + m.cost.Short()
 	}
 	fmt.Fprintf(m.env.Stderr, "\r\x1b[K%d of %d cases, %d passed%s, %.1f/s, %v left", m.count, m.total, m.passed, paid, rate, left.Round(time.Second))
 }

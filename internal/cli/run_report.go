@@ -116,7 +116,7 @@ func comparisonMarkdown(c *scorecard.Comparison, decision *gate.Decision) []byte
 		fmt.Fprintf(&b, "| mean score | %s | %s | %+.4f [%+.4f, %+.4f] |\n", plain.Score(s.Mean.A, 4), plain.Score(s.Mean.B, 4), s.Mean.Change, s.ChangeCI95[0], s.ChangeCI95[1])
 	}
 	fmt.Fprintf(&b, "| solve rate | %s | %s | %+.4f [%+.4f, %+.4f] |\n", plain.Score(c.SolveRate.A, 4), plain.Score(c.SolveRate.B, 4), c.Difference, c.DifferenceCI95[0], c.DifferenceCI95[1])
-	fmt.Fprintf(&b, "| cost | %s | %s | %s |\n", c.Cost.A.Text(), c.Cost.B.Text(), c.Cost.Change.Text())
+	fmt.Fprintf(&b, "| cost | %s | %s | %s |\n", c.Cost.A, c.Cost.B, c.Cost.Change)
 	fmt.Fprintf(&b, "| tokens | %d | %d | %+d |\n", c.Tokens.A, c.Tokens.B, c.Tokens.Change)
 	fmt.Fprintf(&b, "| median latency | %d ms | %d ms | %+d ms |\n\n", c.Latency.A, c.Latency.B, c.Latency.Change)
 	fmt.Fprintf(&b, "%s\n", compareHeadline(c))

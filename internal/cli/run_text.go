@@ -10,6 +10,7 @@ import (
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/recount"
 	"tallystick/internal/read/scorecard"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/plain"
 )
@@ -19,13 +20,10 @@ func (r *runner) answer(s *lab.RunResult) *recount.Run {
 	a := &recount.Run{Rules: scorecard.Rules, Attempt: recount.RunLine{ID: s.Attempt, Number: s.Number, Level: history.Scratch.String()}, Class: s.Class, Target: s.Target, Total: s.Planned,
 		Passed: s.Outcomes[evidence.Passed], Failed: s.Outcomes[evidence.Failed], Skipped: s.Outcomes[evidence.Skipped],
 		Unscored: s.Outcomes[evidence.Unscored], Truncated: s.Outcomes[evidence.Truncated], Errors: s.Outcomes[evidence.Errored],
-		MeanScore: s.MeanScore, FailureModes: s.FailureModes, JudgeCostUSD: float64(s.JudgeCostMicroUSD) / 1e6,
+		MeanScore: s.MeanScore, FailureModes: s.FailureModes, JudgeCostUSD: float64(s.JudgeCost.MicroUSD) / 1e6, JudgeUnpriced: s.JudgeCost.Unpriced,
 		Paid: history.PaidOf(s.Paid), Isolation: s.IsolationClass, Head: s.Head, Finished: s.Finished}
 	a.NotRun = a.Total - a.Passed - a.Failed - a.Skipped - a.Unscored - a.Truncated - a.Errors
-	if !s.CostUnknown {
-		cost := float64(s.CostMicroUSD) / 1e6
-		a.CostUSD = &cost
-	}
+	a.SetCost(s.Cost)
 	return a
 }
 
@@ -128,30 +126,27 @@ func runMeanText(out io.Writer, a *recount.Run) {
 
 // runCostText prints what the agent cost, and the judge.
 func runCostText(out io.Writer, a *recount.Run) {
-	cost := "unknown"
-	if a.CostUSD != nil {
-		cost = fmt.Sprintf("$%.6f", *a.CostUSD)
-	}
-	if a.CostUSD != nil && *a.CostUSD > 0 {
+	text := a.Cost.String()
+	if a.Cost.MicroUSD > 0 {
 		switch {
 		case qualified(a, history.QualReplies) > 0:
-			cost += " with the recorded cost of cached replies, not paid now"
+			text += " with the recorded cost of cached replies, not paid now"
 		case qualified(a, history.QualReplayed) > 0:
-			cost += " recorded cost, not paid now"
+			text += " recorded cost, not paid now"
 		case qualified(a, history.QualAuthored) > 0:
-			cost += " authored cost, not paid now"
+			text += " authored cost, not paid now"
 		}
 	}
-	fmt.Fprintf(out, "cost     %s", cost)
-	if a.JudgeCostUSD > 0 {
-		fmt.Fprintf(out, ", and $%.6f for judging", a.JudgeCostUSD)
+	fmt.Fprintf(out, "cost     %s", text)
+	if judging := cost.Of(int64(a.JudgeCostUSD*1e6+0.5), a.JudgeUnpriced); judging != (cost.Cost{}) {
+		fmt.Fprintf(out, ", and %s for judging", judging)
 	}
 	fmt.Fprintln(out)
-	paidText(out, a.Paid, a.CostUSD)
+	paidText(out, a.Paid, a.Cost)
 }
 
 // paidText prints what was paid, where that is not what was scored.
-func paidText(out io.Writer, p *history.Paid, scored *float64) {
+func paidText(out io.Writer, p *history.Paid, scored cost.Cost) {
 	if text := p.Beside(scored); text != "" {
 		fmt.Fprintf(out, "paid     %s\n", text)
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -145,14 +144,6 @@ func (o *scorecardOptions) choose(p *dossier.Reading) ([]*history.Attempt, error
 		chosen = chosen[len(chosen)-1:]
 	}
 	return chosen, nil
-}
-
-// costOf is dollars as people write them, or that it is not known.
-func costOf(usd *float64) string {
-	if usd == nil {
-		return "unknown"
-	}
-	return fmt.Sprintf("$%.6f", *usd)
 }
 
 // parseSince reads a point in time as days ago (90d) or a date.

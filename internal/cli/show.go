@@ -103,9 +103,9 @@ func showAttempt(env *Env, attempt *dossier.Dossier, o showOptions) error {
 func showAttemptText(env *Env, out io.Writer, a *answer.Listing) {
 	fmt.Fprintf(out, "attempt  %s (%s), number %d of %d, %s\n", plain.Line(a.ID), a.Level, a.Number, a.Of, attemptMarks(a.Logged))
 	fmt.Fprintf(out, "class    %s, target %s, begun %s\n", plain.Line(a.Class), plain.Line(a.Target), a.StartedAt)
-	fmt.Fprintf(out, "cases    %d: %d passed, %d failed%s; gate %s; %s\n", a.Total, a.Passed, a.Failed, notPassed(a.Logged), stateText(a.Decision), costOf(a.CostUSD))
+	fmt.Fprintf(out, "cases    %d: %d passed, %d failed%s; gate %s; %s\n", a.Total, a.Passed, a.Failed, notPassed(a.Logged), stateText(a.Decision), a.Cost)
 	decisionText(out, a.Decision)
-	paidText(out, a.Paid, a.CostUSD)
+	paidText(out, a.Paid, a.Cost)
 	for _, u := range a.Endpoints {
 		fmt.Fprintf(out, "models   %s, as the operator's machine saw it\n", plain.Line(u.Text()))
 	}
@@ -149,8 +149,8 @@ func scoreText(score *float64) string {
 
 func showCaseText(out io.Writer, a *answer.ShownRun) {
 	whyText(out, a.Why)
-	fmt.Fprintf(out, "score    %s, %s, %s; class %s, target %s\n", scoreText(a.Score), plain.Plural(a.Turns, "turn"), costOf(a.CostUSD), plain.Line(a.Class), plain.Line(a.Target))
-	paidText(out, a.Paid, a.CostUSD)
+	fmt.Fprintf(out, "score    %s, %s, %s; class %s, target %s\n", scoreText(a.Score), plain.Plural(a.Turns, "turn"), a.Cost, plain.Line(a.Class), plain.Line(a.Target))
+	paidText(out, a.Paid, a.Cost)
 	if a.Resumed > 0 {
 		fmt.Fprintf(out, "resumed  %s from its journal of paid calls\n", plain.Plural(a.Resumed, "time"))
 	}

@@ -132,7 +132,7 @@ func fleetText(out io.Writer, s *fleet.Status) {
 	if s.SecondsLeft != nil {
 		left = (time.Duration(*s.SecondsLeft) * time.Second).String()
 	}
-	fmt.Fprintf(out, "%.1f results a second, time left %s, cost $%.4f, %d lost, %d refused\n", s.PerSecond, left, float64(s.CostMicroUSD)/1e6, s.Lost, s.Refused)
+	fmt.Fprintf(out, "%.1f results a second, time left %s, cost %s, %d lost, %d refused\n", s.PerSecond, left, s.Cost().Short(), s.Lost, s.Refused)
 	if s.Doubled > 0 {
 		fmt.Fprintf(out, "%d cases run by two workers, %d of them with another result\n", s.Doubled, s.Disagreed)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"tallystick/internal/record/canon"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/store"
 )
@@ -30,6 +31,7 @@ type Status struct {
 	PerSecond    float64       `json:"results_per_second"` // over the last minute
 	SecondsLeft  *float64      `json:"seconds_left,omitempty"`
 	CostMicroUSD int64         `json:"cost_microdollars"`
+	Unpriced     int64         `json:"unpriced_calls,omitempty"` // not in the cost
 	At           evidence.Time `json:"at"`
 
 	Workers []WorkerStatus `json:"workers"`
@@ -85,3 +87,6 @@ func LoadStatus(dir string) (*Status, error) {
 
 // RemoveStatus says that no fleet runs any more.
 func RemoveStatus(dir string) error { return store.RemoveTree(filepath.Join(dir, standingFile)) }
+
+// Cost is what the attempt has cost.
+func (s *Status) Cost() cost.Cost { return cost.Of(s.CostMicroUSD, s.Unpriced) }

@@ -7,10 +7,11 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"sync/atomic"
+	"sync"
 
 	"tallystick/internal/app/ceremony"
 	"tallystick/internal/read/dossier"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
@@ -72,7 +73,21 @@ func (s *Setup) needJudgeKey() error {
 type draws struct {
 	ledger harness.Ledger
 	past   *harness.Past
-	cost   atomic.Int64 // micro-dollars, of live draws
+
+	mu   sync.Mutex
+	cost cost.Cost // of live draws
+}
+
+func (d *draws) pay(of cost.Cost) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.cost = d.cost.Plus(of)
+}
+
+func (d *draws) paid() cost.Cost {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.cost
 }
 
 func (d *draws) drawn(caseID string, key digest.ID) judge.Drawn {
@@ -223,7 +238,7 @@ func (b *bailiff) Ask(ctx context.Context, j harness.Judging) (harness.Judged, e
 		b.note("warning: %s", e.Detail)
 	}
 	if d := o.Document; d != nil && d.Source == judge.FromLive && !o.Cached && b.draws != nil {
-		b.draws.cost.Add(d.CostMicroUSD)
+		b.draws.pay(d.Cost())
 	}
 	return harness.Judged{JudgeOutcome: judgedOf(&o), Evidence: o.Evidence}, nil
 }

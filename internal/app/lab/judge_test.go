@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/run/harness"
@@ -243,7 +244,7 @@ func (b *tribunal) verdictFile() string {
 func TestJudgingIsNotTheAgentsCost(t *testing.T) {
 	b := newTribunal(t)
 	first, second := b.must(b.live()), b.must(b.live())
-	if first.JudgeCostMicroUSD == 0 || second.JudgeCostMicroUSD != 0 || first.CostMicroUSD == 0 || first.CostMicroUSD != second.CostMicroUSD {
-		t.Errorf("judging cost %d, then %d; the agent %d, then %d", first.JudgeCostMicroUSD, second.JudgeCostMicroUSD, first.CostMicroUSD, second.CostMicroUSD)
+	if first.JudgeCost.MicroUSD == 0 || second.JudgeCost != (cost.Cost{}) || first.Cost.MicroUSD == 0 || first.Cost != second.Cost {
+		t.Errorf("judging cost %s, then %s; the agent %s, then %s", first.JudgeCost, second.JudgeCost, first.Cost, second.Cost)
 	}
 }

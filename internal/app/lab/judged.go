@@ -6,6 +6,7 @@ import (
 
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/run/grade"
 	"tallystick/internal/run/judge"
 )
@@ -146,6 +147,9 @@ func (j *JudgedSummary) votes(votes []float64) {
 		j.Spread = max(j.Spread, spread)
 	}
 }
+
+// Cost is what the calls cost.
+func (j *JudgedSummary) Cost() cost.Cost { return cost.Of(j.CostMicroUSD, int64(j.Unpriced)) }
 
 // pay adds what the verdicts of a case cost, from their documents.
 func (j *JudgedSummary) pay(r *dossier.Reading, c *dossier.Case) error {

@@ -107,4 +107,7 @@ func (s *Setup) caseOptions(c *scenario.Task, budget *provider.Budget) provider.
 // A liveSide tells the harness how often a provider was asked again.
 type liveSide struct{ *provider.LiveSide }
 
-func (l liveSide) Retries() int { return int(l.Stats().Retries) }
+func (l liveSide) Retries() (n int, unanswered int64) {
+	// What the judge's calls cost is not in the cost of a case.
+	return l.Stats().Retries, int64(l.Live.Stats().Unanswered)
+}

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"tallystick/internal/read/dossier"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/plain"
@@ -390,7 +391,7 @@ func (r *Recording) end(id string, keep bool, outcome, reason string) error {
 	if reason = out.Reason; reason != "" {
 		reason = ": " + reason
 	}
-	r.place.Note("case %s %s, %d calls, %s%s", id, out.Fate(), out.Calls, plain.Dollars(out.CostMicro), reason)
+	r.place.Note("case %s %s, %d calls, %s%s", id, out.Fate(), out.Calls, cost.Of(out.CostMicro, out.Unpriced).Short(), reason)
 	return nil
 }
 

@@ -178,7 +178,7 @@ func (r *Rescored) stored(a Original) ([]harness.Stored, map[caseKey]*history.Ca
 			continue
 		}
 		was[caseKey{c.ID, int(c.Repeat)}] = c
-		stored = append(stored, harness.Stored{Attempt: a.ID, CaseID: c.ID, Repeat: int(c.Repeat), CostMicroUSD: c.CostMicro, Files: *files, Read: a.Read})
+		stored = append(stored, harness.Stored{Attempt: a.ID, CaseID: c.ID, Repeat: int(c.Repeat), CostMicroUSD: c.Cost.MicroUSD, Files: *files, Read: a.Read})
 	}
 	return stored, was
 }

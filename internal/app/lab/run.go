@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"tallystick/internal/read/dossier"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
@@ -18,8 +19,8 @@ import (
 // A RunResult is an attempt that was run, perhaps not to its end.
 type RunResult struct {
 	*harness.Summary
-	JudgeCostMicroUSD int64    // of live draws; not in the summary, whose cost is the agent's
-	Unfinished        []string // attempts of the class and target that were left open before
+	JudgeCost  cost.Cost // of live draws; not in the summary, whose cost is the agent's
+	Unfinished []string  // attempts of the class and target that were left open before
 }
 
 // Run runs an attempt and publishes an anchor at its end. The workspace's judge and
@@ -73,7 +74,7 @@ func (s *Setup) runOn(ctx context.Context, l *book, past *harness.Past, key *sea
 	if summary == nil {
 		return nil, err
 	}
-	return &RunResult{summary, draws.cost.Load(), past.Noted}, err
+	return &RunResult{summary, draws.paid(), past.Noted}, err
 }
 
 // KeepAnswer keeps what a person was told about an attempt beside the ledger. It

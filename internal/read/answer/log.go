@@ -11,6 +11,7 @@ import (
 	"tallystick/internal/read/gate"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/scorecard"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
@@ -39,7 +40,7 @@ type Logged struct {
 	Truncated int              `json:"truncated"`
 	Skipped   int              `json:"skipped"`
 	NotRun    int              `json:"not_run"`
-	CostUSD   *float64         `json:"cost_usd"` // of the scored executions; null if it is not known
+	Priced                     // of the scored executions
 	// Paid is what a live attempt cost in all; before its end as far as its
 	// journal is here and intact.
 	Paid *history.Paid `json:"paid,omitempty"`
@@ -116,7 +117,7 @@ func unknownAmong(what, name string, known []string) error {
 func logged(a *dossier.Dossier, decide func(*dossier.Dossier) (*gate.Decision, error)) (Logged, error) {
 	l := Logged{ID: a.ID, Class: a.Class, Target: a.Target, Number: a.Ordinal, Of: a.Siblings, Mode: a.Mode, Level: a.Level, StartedAt: a.Time,
 		Finished: a.Finished != nil, Filtered: a.Plan.Filtered, Reduce: a.Plan.Reduce, Retries: a.Plan.Retries, Total: a.Tasks(), NotRun: a.Unlisted(), Problems: append([]string{}, a.Problems...)}
-	cost, known, corrected := int64(0), true, 0
+	corrected := 0
 	for c := range a.Cases() {
 		l.count(c.Outcome())
 		if c.Passed() {
@@ -127,12 +128,12 @@ func logged(a *dossier.Dossier, decide func(*dossier.Dossier) (*gate.Decision, e
 			return l, err
 		}
 		l.Corrected = append(l.Corrected, rows...)
-		cost, known = cost+c.CostMicro, known && c.CostKnown()
+		l.Priced = priced(l.Cost.Plus(c.Cost))
 	}
 	if l.Corrected != nil {
 		l.PassedAsCorrected = &corrected
 	}
-	l.CostUSD, l.Paid, l.Qualifications = dollarsOf(cost, known), paidSoFar(a), history.Qualify(a.Attempt)
+	l.Paid, l.Qualifications = paidSoFar(a), history.Qualify(a.Attempt)
 	var err error
 	if l.Decision, err = decide(a); err == nil && !l.Decision.Undecided {
 		l.GateMet = &l.Decision.Met
@@ -196,8 +197,8 @@ type ShownRow struct {
 	Modes     []string         `json:"failure_modes,omitempty"`
 	Turns     int              `json:"turns"`
 	LatencyMS int64            `json:"latency_ms"`
-	CostUSD   *float64         `json:"cost_usd"` // null if it is not known
-	Entry     *int64           `json:"entry"`    // null if there is no record
+	Priced
+	Entry *int64 `json:"entry"` // null if there is no record
 	// Corrected is what stands beside the recorded outcome and score.
 	Corrected []history.Beside `json:"corrected,omitempty"`
 }
@@ -239,7 +240,7 @@ func ShowCases(a *dossier.Dossier, cases iter.Seq[*history.Case]) ([]ShownRow, e
 	for c := range cases {
 		m := c.On(history.AsRecorded)
 		s := ShownRow{Case: c.ID, Repeat: int(c.Repeat), Outcome: m.Outcome, Score: m.Value(), Modes: c.FailureModes(), Turns: int(c.Turns),
-			LatencyMS: c.LatencyMS, CostUSD: dollarsOf(c.CostMicro, c.CostKnown()), Corrected: c.Beside()}
+			LatencyMS: c.LatencyMS, Priced: priced(c.Cost), Corrected: c.Beside()}
 		if record := records[c.Index]; record != nil {
 			w, err := a.Case(c).Hider()
 			if err != nil {
@@ -266,11 +267,11 @@ type ShownStep struct {
 // A ShownRun is one case of an attempt: why it ended as it did, and every step.
 type ShownRun struct {
 	*Why
-	Class   string   `json:"class"`
-	Target  string   `json:"target"`
-	Score   *float64 `json:"score"`
-	Turns   int      `json:"turns"`
-	CostUSD *float64 `json:"cost_usd"` // null if it is not known
+	Class  string   `json:"class"`
+	Target string   `json:"target"`
+	Score  *float64 `json:"score"`
+	Turns  int      `json:"turns"`
+	Priced
 	// Paid is what all executions of the case cost, if it was live; Resumed how
 	// often the one of the record was resumed from its journal.
 	Paid    *history.Paid `json:"paid,omitempty"`
@@ -287,7 +288,7 @@ func ShowCase(c *dossier.Case) (*ShownRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &ShownRun{Why: why, Class: a.Class, Target: a.Target, Turns: int(c.Turns), CostUSD: dollarsOf(c.CostMicro, c.CostKnown()), Score: c.On(history.AsRecorded).Value(), Steps: []ShownStep{}}
+	s := &ShownRun{Why: why, Class: a.Class, Target: a.Target, Turns: int(c.Turns), Priced: priced(c.Cost), Score: c.On(history.AsRecorded).Value(), Steps: []ShownStep{}}
 	record, err := c.Record()
 	if err != nil {
 		return nil, err
@@ -314,12 +315,14 @@ func ShowCase(c *dossier.Case) (*ShownRun, error) {
 }
 
 // dollarsOf is an amount, nil if it is not known.
-func dollarsOf(micro int64, known bool) *float64 {
-	if !known {
-		return nil
-	}
-	usd := float64(micro) / 1e6
-	return &usd
+func priced(c cost.Cost) Priced { return Priced{c, c.Dollars(), c.Unpriced} }
+
+// Priced is a cost in an answer: in dollars, null if a record does not tell it, and how
+// many calls are not in it.
+type Priced struct {
+	Cost     cost.Cost `json:"-"`
+	CostUSD  *float64  `json:"cost_usd"`
+	Unpriced int64     `json:"unpriced_calls,omitempty"`
 }
 
 // listed gives the first few of some names.

@@ -10,6 +10,7 @@ import (
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/scorecard"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/plain"
@@ -400,6 +401,14 @@ func unseen(m bench.Metric, cases []*history.Case) *scorecard.NotSeen {
 	return scorecard.Unseen(vantage.Metric, string(m), tasks, vantage.Partly)
 }
 
+// advise says what makes an unknown cost known, as far as a person can.
+func advise(c cost.Cost) string {
+	if c.Unpriced == 0 {
+		return ""
+	}
+	return "; give the model's price in providers.yaml (prices:, with input and output), let replies tell their usage (of a stream: stream_options.include_usage), and record again"
+}
+
 // value computes one metric, or says why it cannot be.
 func (in *Input) value(m bench.Metric, t scorecard.Totals, cases []*history.Case) (value float64, reason string, err error) {
 	switch m {
@@ -414,10 +423,10 @@ func (in *Input) value(m bench.Metric, t scorecard.Totals, cases []*history.Case
 		switch {
 		case t.Solved == 0:
 			return 0, "no case was solved", nil
-		case t.TotalCostMicro.Unknown:
-			return 0, fmt.Sprintf("the cost of %d tasks is not known", t.CostUnknown), nil
+		case !t.TotalCost.Known():
+			return 0, "the cost is not known: " + t.TotalCost.String() + advise(t.TotalCost), nil
 		}
-		return float64(t.TotalCostMicro.Micro) / float64(t.Solved), "", nil
+		return float64(t.TotalCost.MicroUSD) / float64(t.Solved), "", nil
 	case bench.MedianLatencyMS:
 		return float64(t.MedianLatencyMS), "", nil
 	case bench.P95LatencyMS:

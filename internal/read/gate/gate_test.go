@@ -219,6 +219,8 @@ func TestEachMetricIsMetAndNotMet(t *testing.T) {
 		}, "no case has a score"},
 		{gate("alone", bench.MedianLatencyMS, 900000), func(i int, _ *evidence.CaseScored) bool { return i != 7 }, "no case has a score"},
 		{gate("*", bench.CostPerSolve, 900000), func(_ int, s *evidence.CaseScored) bool { failing(s, 0); return true }, "no case was solved"},
+		{gate("*", bench.CostPerSolve, 900000), func(i int, s *evidence.CaseScored) bool { s.Unpriced = new(int64(i % 2)); return true }, "the cost is not known: at least $0.000800, 4 calls unpriced; give the model's price in providers.yaml (prices:, with input and output), let replies tell their usage (of a stream: stream_options.include_usage), and record again"},
+		{gate("*", bench.CostPerSolve, 900000), func(i int, s *evidence.CaseScored) bool { s.Provenance = "recorded"; return true }, "the cost is not known: at least $0.000800, cost of 8 tasks not all told"},
 		{gate("*", bench.EvidenceCoverage, 0), func(_ int, s *evidence.CaseScored) bool { failing(s, 0); return true }, "no case was solved"},
 
 		// One good score must not stand for cases that broke or never ran.

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"time"
 
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
@@ -298,7 +299,7 @@ type Case struct {
 
 	Score     float64 // as recorded, 0 without one
 	Tokens    int64
-	CostMicro int64
+	Cost      cost.Cost
 	StartedMS int64 // since 1970
 	LatencyMS int64 // finished_at - started_at
 

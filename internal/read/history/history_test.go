@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"tallystick/internal/record/canon"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
@@ -53,11 +54,11 @@ func TestReadKeepsWhatTheRecordSays(t *testing.T) {
 	s := historytest.Score(r, 0, 1, 0.5)
 	s.CassetteDigest, s.Tags, s.Provenance = &cassette, []string{"easy", "npm"}, "recorded"
 	s.Policy = evidence.PolicyCount{Violations: 2, Rollbacks: 3, RollbacksVerified: 1}
-	s.Retries = 4
+	s.Retries, s.Unpriced = 4, new(int64(2))
 	index := b.Case(r, s)
 	a := read(b, Options{}).Attempt(r.Attempt)
 	for c := range a.Cases() {
-		if c.Index != index || c.Digest != s.CaseDigest || c.Score != 0.5 || c.Tokens != 1000 || c.CostMicro != 300 || c.LatencyMS != 100 || c.Retries != 4 || c.Turns != 2 ||
+		if c.Index != index || c.Digest != s.CaseDigest || c.Score != 0.5 || c.Tokens != 1000 || c.Cost != cost.Of(300, 2) || c.LatencyMS != 100 || c.Retries != 4 || c.Turns != 2 ||
 			c.Violations != 2 || c.Rollbacks != 3 || c.RollbacksVerified != 1 || *c.Cassette != cassette || c.Outcome() != evidence.Failed ||
 			!slices.Equal(c.Tags(), s.Tags) || !slices.Equal(c.FailureModes(), s.Score.FailureModes) || !slices.Equal(c.Evidence, s.EvidenceDigests) ||
 			c.Context.Isolation != "gvisor" || c.Context.Provenance != "recorded" || c.Context.Operator != r.Operator {

@@ -2,7 +2,9 @@ package history
 
 import (
 	"fmt"
+	"math"
 
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/evidence"
 )
 
@@ -48,17 +50,22 @@ func PaidBy(attempts ...*Attempt) *Paid {
 	return PaidOf(all...)
 }
 
+// Cost is what was paid; the calls of unknown outcome are unpriced.
+func (p *Paid) Cost() cost.Cost {
+	return cost.Of(int64(math.Round(p.CostUSD*1e6)), int64(p.UnknownCalls))
+}
+
 // Beside says what was paid, if that is more than what the scored executions
 // cost; else it is "".
-func (p *Paid) Beside(scoredUSD *float64) string {
-	if p == nil || p.Calls+p.UnknownCalls == 0 || p.UnknownCalls == 0 && scoredUSD != nil && *scoredUSD == p.CostUSD {
+func (p *Paid) Beside(scored cost.Cost) string {
+	if p == nil || p.Calls+p.UnknownCalls == 0 || p.UnknownCalls == 0 && scored.Known() && float64(scored.MicroUSD)/1e6 == p.CostUSD {
 		return ""
 	}
 	text := fmt.Sprintf("$%.6f for %d calls by every execution and the judge", p.CostUSD, p.Calls)
 	if p.UnknownCalls > 0 {
 		text += fmt.Sprintf("; %d more were sent, outcome unknown, at most $%.6f", p.UnknownCalls, p.UnknownCeilingUSD)
 	}
-	if scoredUSD == nil {
+	if scored.Untold > 0 {
 		text += "; what the agent paid elsewhere is not known"
 	}
 	return text

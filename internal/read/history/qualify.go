@@ -42,6 +42,7 @@ const (
 	QualUncalibrated = "judge_not_calibrated"
 	QualCorrected    = "corrected"
 	QualCostUnknown  = "cost_unknown"
+	QualUnpriced     = "calls_unpriced"
 	QualUnscored     = "unscored"
 	QualNotRun       = "not_run"
 )
@@ -56,7 +57,8 @@ var saidOfTasks = []struct{ name, words string }{
 	{QualJudged, "judged by a model"},
 	{QualCached, "judged by a verdict that was not drawn in this attempt: cached, recorded or authored"},
 	{QualCorrected, "corrected after the run"},
-	{QualCostUnknown, "of unknown cost: the agent's model calls could not be seen"},
+	{QualCostUnknown, "of unknown cost: the agent's model calls could not be seen, or the record does not tell which of them had a price"},
+	{QualUnpriced, "with calls that have no price or no usage: the cost is at least what is shown"},
 	{QualUnscored, "without a score"},
 	{QualNotRun, "not run"},
 }
@@ -192,7 +194,8 @@ func (a *Attempt) QualificationsOf(c *Case) []string {
 		{x.JudgedByModel, QualJudged},
 		{x.JudgedByModel && !a.drawnFor[c.ID] && !a.asksOnlyForVectors(), QualCached},
 		{c.Amendment != nil || c.Correction != nil, QualCorrected},
-		{!c.CostKnown(), QualCostUnknown},
+		{c.Cost.Untold > 0, QualCostUnknown},
+		{c.Cost.Unpriced > 0, QualUnpriced},
 		{!c.IsScored() && c.Outcome() != evidence.Skipped, QualUnscored},
 	} {
 		if q.is {
@@ -211,10 +214,6 @@ func (c *Case) Provenance() string {
 	}
 	return c.Context.Provenance
 }
-
-// CostKnown reports whether the cost of the task is known: an agent behind a URL
-// shows its answers and not what they cost. What was not run cost nothing.
-func (c *Case) CostKnown() bool { return c.Sees(vantage.Cost).Sight == vantage.Seen }
 
 // Sees says how much of a matter the vantage of the record shows. Of what was not
 // run everything is seen: nothing happened.

@@ -406,7 +406,7 @@ func (r *Reader) keep(a *Attempt, rec ledger.Record, s *scoredFields) {
 
 func (r *Reader) fill(c *Case, index int64, s *scoredFields) {
 	c.Index, c.Digest, c.Context, c.recorded = index, s.caseDigest, s.context, s.outcome
-	c.Score, c.Tokens, c.CostMicro = s.score, s.tokens, s.cost
+	c.Score, c.Tokens, c.Cost = s.score, s.tokens, s.cost
 	c.StartedMS, c.LatencyMS = s.startedMS, s.finishedMS-s.startedMS
 	c.Execution, c.Retries, c.Turns = s.execution, small(s.retries), small(s.turns)
 	c.Violations, c.Rollbacks, c.RollbacksVerified = small(s.violations), small(s.rollbacks), small(s.rollbacksVerified)

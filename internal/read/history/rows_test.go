@@ -113,6 +113,9 @@ func change(t *testing.T, v reflect.Value) {
 		n := **p
 		n.Key += "x"
 		*p = &n
+	case **int64:
+		n := **p + 1
+		*p = &n
 	case **evidence.Paid:
 		n := **p
 		n.Calls++

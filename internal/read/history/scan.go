@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tallystick/internal/record/canon"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
@@ -40,7 +41,8 @@ type scoredFields struct {
 	context                *Context
 	outcome                outcome
 	score                  float64
-	cost, tokens           int64
+	cost                   cost.Cost
+	tokens                 int64
 	retries, turns         int64
 	violations             int64
 	rollbacks              int64
@@ -159,7 +161,7 @@ func (s *scanner) slow(c *evidence.CaseScored) error {
 	}
 	f.evidence = append(f.evidence, c.EvidenceDigests...)
 	f.outcome = outcomeOf(c.Outcome)
-	f.cost, f.tokens, f.retries, f.turns = c.CostMicroUSD, c.Tokens, int64(c.Retries), int64(c.Turns)
+	f.cost, f.tokens, f.retries, f.turns = c.Cost(), c.Tokens, int64(c.Retries), int64(c.Turns)
 	f.violations, f.rollbacks, f.rollbacksVerified = int64(c.Policy.Violations), int64(c.Policy.Rollbacks), int64(c.Policy.RollbacksVerified)
 	if n := c.ToolCalls; n != nil {
 		f.toolCalls = CallCount{true, small(int64(n.Executed)), small(int64(n.Reported)), small(int64(n.Proposed))}
@@ -275,7 +277,7 @@ func (s *scanner) fast(body []byte) bool {
 	p.lit(`,"class":`)
 	f.class = p.some()
 	p.lit(`,"cost_microdollars":`)
-	f.cost = p.count()
+	microUSD := p.count()
 	p.lit(`,"evidence":[`)
 	for !p.bad && !p.try("]") {
 		if len(f.evidence) > 0 {
@@ -310,8 +312,9 @@ func (s *scanner) fast(body []byte) bool {
 	p.id(&c.operator)
 	p.lit(`,"outcome":`)
 	name := p.text()
-	if p.try(`,"paid":{"calls":`) {
-		p.paid()
+	var proof evidence.PricedProof
+	if proof.Live = p.try(`,"paid":{"calls":`); proof.Live {
+		proof.UnknownCalls = p.paid()
 	}
 	p.lit(`,"policy":{"rollbacks":`)
 	f.rollbacks = p.count()
@@ -360,6 +363,11 @@ func (s *scanner) fast(body []byte) bool {
 	}
 	p.lit(`,"turns":`)
 	f.turns = p.count()
+	var unpriced *int64
+	if p.try(`,"unpriced_calls":`) {
+		n := p.count()
+		unpriced = &n
+	}
 	p.lit(`,"vantage":`)
 	c.vantage = p.some()
 	if p.try(`,"worker":{"harness_version":`) {
@@ -397,12 +405,14 @@ func (s *scanner) fast(body []byte) bool {
 	}
 	f.execution, f.repeat = small(execution), small(repeat)
 	f.context = s.contextOf(&c)
+	proof.Vantage, proof.Provenance, proof.CachedReplies = f.context.Vantage, f.context.Provenance, f.cached.Replies
+	f.cost = evidence.CostOf(microUSD, unpriced, proof)
 	return true
 }
 
-// paid walks over what was paid, after its first name. Only who shows the record
-// wants to know it.
-func (p *pos) paid() {
+// paid walks over what was paid, after its first name, and gives how many calls are of
+// unknown cost. The rest is for those who show the record.
+func (p *pos) paid() (unknown int64) {
 	p.count()
 	p.lit(`,"cost_microdollars":`)
 	p.count()
@@ -410,16 +420,19 @@ func (p *pos) paid() {
 	var head digest.ID
 	p.id(&head)
 	p.optional(`,"refused_calls":`)
-	p.optional(`,"unknown_calls":`)
+	unknown = p.optional(`,"unknown_calls":`)
 	p.optional(`,"unknown_ceiling_microdollars":`)
 	p.lit("}")
+	return unknown
 }
 
-// optional walks over a count that is left out when it is 0.
-func (p *pos) optional(name string) {
-	if p.try(name) && p.count() == 0 {
-		p.bad = true
+// optional reads a count that is left out when it is 0.
+func (p *pos) optional(name string) (n int64) {
+	if p.try(name) {
+		n = p.count()
+		p.bad = p.bad || n == 0
 	}
+	return n
 }
 
 // read reads where replies came from, and reports whether it makes sense.

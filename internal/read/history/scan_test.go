@@ -31,7 +31,7 @@ func sampleRecords() []*evidence.CaseScored {
 	full.Normalised = &evidence.NormalisedCount{Class: 1}
 	full.Cached = &evidence.Cached{Attempt: "repo-fix.agent.0", Calls: 3, CostMicroUSD: 7, Recording: &d, Replies: 2}
 	full.ToolCalls = &evidence.ToolCallCount{Executed: 3, Reported: 2, Proposed: 1}
-	full.Resumed = 2
+	full.Resumed, full.Unpriced = 2, new(int64(3))
 	full.Worker = &evidence.Worker{HarnessVersion: "1.2.3", Key: "SHA256:abc"}
 	full.Paid = &evidence.Paid{Calls: 3, CostMicroUSD: 1200, Journal: digest.IDOf([]byte("j")), Refused: 1, Unknown: 2, UnknownMicroUSD: 900}
 	full.EvidenceDigests = []digest.Content{d, historytest.ContentOf("y")}
@@ -41,7 +41,13 @@ func sampleRecords() []*evidence.CaseScored {
 	none := historytest.UnscoredCase(r, 0, 1, evidence.Truncated)
 	none.EvidenceDigests = nil
 	none.Paid = &evidence.Paid{Journal: digest.IDOf([]byte("j"))}
-	return []*evidence.CaseScored{plain, full, odd, none, historytest.UnscoredCase(r, 1, 1, evidence.Unscored), historytest.UnscoredCase(r, 1, 1, evidence.Skipped), historytest.UnscoredCase(r, 1, 1, evidence.Errored)}
+	// Records from before unpriced calls were counted, which prove it otherwise or do not.
+	replayed, live, unknown, cached := historytest.Score(r, 0, 1, 1), historytest.Score(r, 0, 1, 1), historytest.Score(r, 0, 1, 1), historytest.Score(r, 0, 1, 1)
+	replayed.Provenance, live.Provenance, unknown.Provenance, cached.Provenance = "recorded", "recorded", "recorded", "edited"
+	live.Paid = &evidence.Paid{Calls: 1, Journal: digest.IDOf([]byte("j"))}
+	unknown.Paid = &evidence.Paid{Journal: digest.IDOf([]byte("j")), Unknown: 1}
+	cached.Paid, cached.Cached = live.Paid, full.Cached
+	return []*evidence.CaseScored{plain, full, odd, none, replayed, live, unknown, cached, historytest.UnscoredCase(r, 1, 1, evidence.Unscored), historytest.UnscoredCase(r, 1, 1, evidence.Skipped), historytest.UnscoredCase(r, 1, 1, evidence.Errored)}
 }
 
 func recordOf(kind evidence.Kind, body []byte) ledger.Record {
@@ -55,7 +61,7 @@ func comparableFields(f *scoredFields) any {
 	evidence := append([]digest.Content{}, c.evidence...)
 	context := *c.context
 	attempt, caseID, class := string(c.attempt), string(c.caseID), string(c.class)
-	numbers := []int64{c.cost, c.tokens, c.retries, c.turns, c.violations, c.rollbacks, c.rollbacksVerified, int64(c.repeat), int64(c.execution), c.startedMS, c.finishedMS,
+	numbers := []int64{c.cost.MicroUSD, c.cost.Unpriced, c.cost.Untold, c.tokens, c.retries, c.turns, c.violations, c.rollbacks, c.rollbacksVerified, int64(c.repeat), int64(c.execution), c.startedMS, c.finishedMS,
 		int64(c.toolCalls.Executed), int64(c.toolCalls.Reported), int64(c.toolCalls.Proposed)}
 	return []any{attempt, caseID, class, c.caseDigest, c.cassette, c.hasCassette, evidence, context, c.outcome, c.score, numbers, lists, c.hasCached, c.cached}
 }

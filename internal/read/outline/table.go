@@ -60,7 +60,7 @@ var table = sync.OnceValue(func() map[trajectory.Type]row {
 			"prompt":  "the first of each model is compared apart, word by word, and fails nothing; the later ones follow from it and from what was done",
 			"request": "it is the digest of the prompt with all that was sent beside it; definitions of tools are shown"}},
 		trajectory.ModelCallCompletedType: {kind: "model", word: "replied", change: trajectory.ChangedOutput, bare: "finish_reason", below: []string{"error"}, noise: map[string]string{
-			"call": tie, "cost_microdollars": spent, "latency_ms": speed, "source": source, "tokens_in": spent, "tokens_out": spent,
+			"call": tie, "cost_microdollars": spent, "latency_ms": speed, "source": source, "tokens_in": spent, "tokens_out": spent, "unpriced": spent,
 			"output": "the calls that it asks for and the answers of turns are shown; the level exact has the words between them"}},
 		trajectory.ToolProposedType: {kind: call, word: "wants", what: "name", detail: "args", below: []string{"class", "trust"}, noise: map[string]string{"call": tie, "id": tie}},
 		trajectory.PolicyDecisionType: {word: decided, change: trajectory.ChangedVerdict, what: "name", bare: "verdict", below: []string{"action", "check", "rule"}, noise: map[string]string{
@@ -87,7 +87,7 @@ var table = sync.OnceValue(func() map[trajectory.Type]row {
 		trajectory.FileDeletedType:   {kind: wrote, word: "gone", what: "path"},
 		trajectory.SecurityEventType: {kind: "security", word: "noticed", what: "name", below: []string{"boundary", "detail", "severity"}},
 		trajectory.LimitReachedType:  {kind: limit, word: "reached", what: "limit", below: []string{"max"}},
-		trajectory.ErrorType:         {kind: failed, word: "error", what: "name", below: []string{"detail"}, noise: map[string]string{"call": tie}},
+		trajectory.ErrorType:         {kind: failed, word: "error", what: "name", below: []string{"detail"}, noise: map[string]string{"call": tie, "unpriced": spent}},
 		trajectory.TestRunType: {kind: tested, word: "tested", below: []string{"command", "exit", "ignored", "passed"}, noise: map[string]string{
 			"latency_ms": speed, "output": "it has the times of tests"}},
 	}

@@ -12,6 +12,7 @@ import (
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/canon"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
@@ -21,31 +22,34 @@ import (
 // A Run is what "tally run --json" prints, and what is kept of it beside the
 // ledger.
 type Run struct {
-	Rules        int                   `json:"rules"`
-	Attempt      RunLine               `json:"attempt"`
-	Class        string                `json:"class"`
-	Target       string                `json:"target"`
-	Total        int                   `json:"total"`
-	Passed       int                   `json:"passed"`
-	Failed       int                   `json:"failed"`
-	Skipped      int                   `json:"skipped"`
-	Unscored     int                   `json:"unscored"`
-	Truncated    int                   `json:"truncated"`
-	Errors       int                   `json:"errors"`
-	MeanScore    *float64              `json:"mean_score"`
-	FailureModes []string              `json:"failure_modes"`
-	NotRun       int                   `json:"not_run,omitempty"`
-	CostUSD      *float64              `json:"cost_usd"`                 // null if it is not known
-	JudgeCostUSD float64               `json:"judge_cost_usd,omitempty"` // of live draws; not in CostUSD, which is the agent's
-	Paid         *history.Paid         `json:"paid,omitempty"`           // by every execution and the judge, if the run was live
-	Isolation    string                `json:"isolation_class"`
-	Head         digest.ID             `json:"head"`
-	Finished     bool                  `json:"finished"`
-	Scorecard    *scorecard.Card       `json:"scorecard"`
-	Gate         *RunGates             `json:"gate,omitempty"`
-	Decision     *gate.Decision        `json:"decision,omitempty"` // absent of an attempt that did not come to its end
-	Comparison   *scorecard.Comparison `json:"comparison,omitempty"`
-	LocalLedger  *LocalLedger          `json:"local_ledger,omitempty"` // absent where the workspace has its ledger
+	Rules         int                   `json:"rules"`
+	Attempt       RunLine               `json:"attempt"`
+	Class         string                `json:"class"`
+	Target        string                `json:"target"`
+	Total         int                   `json:"total"`
+	Passed        int                   `json:"passed"`
+	Failed        int                   `json:"failed"`
+	Skipped       int                   `json:"skipped"`
+	Unscored      int                   `json:"unscored"`
+	Truncated     int                   `json:"truncated"`
+	Errors        int                   `json:"errors"`
+	MeanScore     *float64              `json:"mean_score"`
+	FailureModes  []string              `json:"failure_modes"`
+	NotRun        int                   `json:"not_run,omitempty"`
+	Cost          cost.Cost             `json:"-"`                              // as SetCost was told
+	CostUSD       *float64              `json:"cost_usd"`                       // of what is known; null if a case does not tell
+	Unpriced      int64                 `json:"unpriced_calls,omitempty"`       // not in CostUSD, which is then the least
+	JudgeCostUSD  float64               `json:"judge_cost_usd,omitempty"`       // of live draws; not in CostUSD, which is the agent's
+	JudgeUnpriced int64                 `json:"judge_unpriced_calls,omitempty"` // not in JudgeCostUSD
+	Paid          *history.Paid         `json:"paid,omitempty"`                 // by every execution and the judge, if the run was live
+	Isolation     string                `json:"isolation_class"`
+	Head          digest.ID             `json:"head"`
+	Finished      bool                  `json:"finished"`
+	Scorecard     *scorecard.Card       `json:"scorecard"`
+	Gate          *RunGates             `json:"gate,omitempty"`
+	Decision      *gate.Decision        `json:"decision,omitempty"` // absent of an attempt that did not come to its end
+	Comparison    *scorecard.Comparison `json:"comparison,omitempty"`
+	LocalLedger   *LocalLedger          `json:"local_ledger,omitempty"` // absent where the workspace has its ledger
 
 	// Of a class that was made of GAIA, from the tags of its records. Voting is what
 	// the ledger shows: executions that an answer can be chosen from.
@@ -56,6 +60,11 @@ type Run struct {
 	// Of an attempt that was registered to be submitted: whether it can be, and why.
 	Submittable *bool  `json:"submittable,omitempty"`
 	Reason      string `json:"reason,omitempty"`
+}
+
+// SetCost says what the cases cost.
+func (r *Run) SetCost(c cost.Cost) {
+	r.Cost, r.CostUSD, r.Unpriced = c, c.Dollars(), c.Unpriced
 }
 
 // TellGAIA fills in what is said of GAIA, from the records of an attempt.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"tallystick/internal/read/history"
-	"tallystick/internal/read/scorecard"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
@@ -67,14 +67,13 @@ type attemptSum struct {
 	outcomes  map[evidence.Outcome]int
 	mean      *float64
 	modes     []string
-	cost      int64
+	cost      cost.Cost
 	isolation string
 
-	costUnknown bool
-	rubrics     []digest.Content
-	images      []digest.Content
-	cases       digest.Content
-	cassettes   digest.Content
+	rubrics   []digest.Content
+	images    []digest.Content
+	cases     digest.Content
+	cassettes digest.Content
 }
 
 // records is how many tasks have a record.
@@ -101,8 +100,7 @@ func sumOf(a *history.Attempt) (*attemptSum, error) {
 			continue
 		}
 		s.outcomes[c.Outcome()]++
-		s.cost = scorecard.Sum(s.cost, c.CostMicro)
-		s.costUnknown = s.costUnknown || !c.CostKnown()
+		s.cost = s.cost.Plus(c.Cost)
 		if c.WasScored() {
 			total += c.Score
 			scored++
@@ -158,7 +156,13 @@ func (r *Recounted) finish(a *history.Attempt, s *attemptSum) error {
 	r.Compare(where, "outcomes", f.Outcomes, s.outcomes, maps.Equal(written, s.outcomes))
 	r.Compare(where, "mean_score", f.MeanScore, s.mean, nearMean(f.MeanScore, s.mean))
 	r.Compare(where, "failure_modes", f.FailureModes, s.modes, slices.Equal(f.FailureModes, s.modes))
-	r.Compare(where, "cost_microdollars", f.CostMicroUSD, s.cost, f.CostMicroUSD == s.cost)
+	r.Compare(where, "cost_microdollars", f.CostMicroUSD, s.cost.MicroUSD, f.CostMicroUSD == s.cost.MicroUSD)
+	// An end that leaves out what its records tell says less than is known.
+	if f.Unpriced != nil || s.cost.Unpriced > 0 {
+		told := f.Cost()
+		r.Compare(where, "unpriced_calls", told.Unpriced, s.cost.Unpriced, f.Unpriced != nil && told.Unpriced == s.cost.Unpriced)
+		r.Compare(where, "cost_unknown_tasks", told.Untold, s.cost.Untold, told.Untold == s.cost.Untold)
+	}
 	r.Compare(where, "rubric_digests", f.RubricDigests, s.rubrics, slices.Equal(f.RubricDigests, s.rubrics))
 	r.Compare(where, "image_digests", f.ImageDigests, s.images, slices.Equal(f.ImageDigests, s.images))
 	if a.Listed {
@@ -194,12 +198,16 @@ func (r *Recounted) record(a *history.Attempt, c *history.Case, read func(digest
 		field             string
 		written, computed int64
 	}{
-		{"turns", int64(c.Turns), n.turns}, {"tokens", c.Tokens, n.tokens}, {"cost_microdollars", c.CostMicro, n.cost},
+		{"turns", int64(c.Turns), n.turns}, {"tokens", c.Tokens, n.tokens}, {"cost_microdollars", c.Cost.MicroUSD, n.cost.MicroUSD},
 		{"policy.violations", int64(c.Violations), n.violations}, {"policy.rollbacks", int64(c.Rollbacks), n.rollbacks},
 		{"policy.rollbacks_verified", int64(c.RollbacksVerified), n.identical},
 	} {
 		r.Compare(where, x.field, x.written, x.computed, x.written == x.computed)
 	}
+	// A live provider may have been asked more often than the agent knows, and of a
+	// record that does not tell nothing is compared but that it hides nothing.
+	r.Compare(where, "unpriced_calls", c.Cost.Unpriced, n.cost.Unpriced,
+		c.Cost.Unpriced == n.cost.Unpriced || a.Mode == "live" && c.Cost.Unpriced > n.cost.Unpriced || c.Cost.Untold > 0 && c.Cost.Unpriced == 0)
 	r.calls(where, c, n)
 	// A live provider may have been asked again without the agent's knowing,
 	// which no event tells.
@@ -254,8 +262,10 @@ type gradeOf struct {
 
 // counts are what a trajectory says about its case.
 type counts struct {
-	started                                                        trajectory.RunStarted
-	turns, tokens, cost, violations, rollbacks, identical, retries int64
+	started                                                  trajectory.RunStarted
+	turns, tokens, violations, rollbacks, identical, retries int64
+
+	cost cost.Cost
 
 	calls trajectory.CallCount
 	grade *gradeOf // nil without a grading document
@@ -280,7 +290,7 @@ func countsOf(c *history.Case, read func(digest.Content) ([]byte, error)) (*coun
 		}
 	}
 	of := session.CountsOf(v)
-	n.turns, n.tokens, n.cost, n.retries = int64(of.Turns), of.Tokens, of.CostMicroUSD, int64(of.Retries)
+	n.turns, n.tokens, n.cost, n.retries = int64(of.Turns), of.Tokens, of.Cost, int64(of.Retries)
 	n.violations, n.rollbacks, n.identical = int64(of.Violations), int64(of.Rollbacks), int64(of.RollbacksIdentical)
 	n.embeddings = files.Embeddings
 	n.grade, err = gradingIn(files, read)

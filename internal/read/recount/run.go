@@ -107,12 +107,9 @@ func (s *Source) summary(h *history.History, a *history.Attempt, kept *Run) (*Ru
 	made := &Run{Attempt: RunLineOf(a), Class: a.Class, Target: a.Target, Total: a.Tasks(),
 		Passed: sum.outcomes[evidence.Passed], Failed: sum.outcomes[evidence.Failed], Skipped: sum.outcomes[evidence.Skipped],
 		Unscored: sum.outcomes[evidence.Unscored], Truncated: sum.outcomes[evidence.Truncated], Errors: sum.outcomes[evidence.Errored],
-		MeanScore: sum.mean, FailureModes: sum.modes, JudgeCostUSD: kept.JudgeCostUSD, Isolation: sum.isolation,
+		MeanScore: sum.mean, FailureModes: sum.modes, JudgeCostUSD: kept.JudgeCostUSD, JudgeUnpriced: kept.JudgeUnpriced, Isolation: sum.isolation,
 		Rules: scorecard.Rules, NotRun: a.Tasks() - sum.records(), Head: h.Head, Finished: a.Finished != nil}
-	if !sum.costUnknown {
-		cost := float64(sum.cost) / 1e6
-		made.CostUSD = &cost
-	}
+	made.SetCost(sum.cost)
 	// Before its end only the journal knows what an attempt paid.
 	if made.Paid = kept.Paid; a.Finished != nil {
 		made.Paid = history.PaidBy(a)

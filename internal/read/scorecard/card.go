@@ -2,15 +2,14 @@ package scorecard
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"time"
 
 	"tallystick/internal/read/history"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
@@ -43,22 +42,25 @@ type Totals struct {
 	Unwatched           int      `json:"unwatched_tasks,omitempty"` // whose agent was not watched outside the gateway
 	RollbackCount       Count    `json:"rollback_count"`
 	RollbackCorrectness *float64 `json:"rollback_correctness"` // nil if it cannot be seen
-	TotalCostMicro      Money    `json:"total_cost_microdollars"`
-	MedianLatencyMS     int64    `json:"median_latency_ms"`
-	P95LatencyMS        int64    `json:"p95_latency_ms"`
-	TotalTokens         Count    `json:"total_tokens"`
-	TotalRetries        Count    `json:"total_retries"`
+	// TotalCost is what is known of the cost, null if a task does not tell its own.
+	// Unpriced is how many calls are not in it: the cost is then at least that.
+	TotalCost       cost.Cost `json:"total_cost_microdollars"`
+	Unpriced        int64     `json:"unpriced_calls,omitempty"`
+	MedianLatencyMS int64     `json:"median_latency_ms"`
+	P95LatencyMS    int64     `json:"p95_latency_ms"`
+	TotalTokens     Count     `json:"total_tokens"`
+	TotalRetries    Count     `json:"total_retries"`
 
 	// ToolCalls are those of the records that tell; nil if none does.
 	ToolCalls *ToolCalls `json:"tool_calls,omitempty"`
 
-	CostPerSolve   Money   `json:"cost_per_solve"`
-	TokensPerSolve Count   `json:"tokens_per_solve"`
-	SolveRate      float64 `json:"solve_rate"`
+	CostPerSolve   cost.Cost `json:"cost_per_solve"`
+	TokensPerSolve Count     `json:"tokens_per_solve"`
+	SolveRate      float64   `json:"solve_rate"`
 
-	// If the cost of some tasks is not known, there is no total: how many they
-	// are, and the cost of the others.
-	CostUnknown    int    `json:"cost_unknown_tasks,omitempty"`
+	// If some tasks do not tell their cost, there is no total: how many they are,
+	// and what is known.
+	CostUnknown    int64  `json:"cost_unknown_tasks,omitempty"`
 	KnownCostMicro *int64 `json:"known_cost_microdollars,omitempty"`
 
 	// NotSeen are the totals that the vantage of some tasks does not show. What is
@@ -83,35 +85,6 @@ type Totals struct {
 	// with 1. They are nil if every task has a score.
 	SolveRateBounds *[2]float64 `json:"solve_rate_bounds,omitempty"`
 	MeanScoreBounds *[2]float64 `json:"mean_score_bounds,omitempty"`
-}
-
-// Money is an amount of micro-dollars that may not be known, which is null in
-// JSON and never 0.
-type Money struct {
-	Micro   int64 // of what is known
-	Unknown bool
-}
-
-// MarshalJSON gives the number, or null.
-func (m Money) MarshalJSON() ([]byte, error) {
-	if m.Unknown {
-		return []byte("null"), nil
-	}
-	return strconv.AppendInt(nil, m.Micro, 10), nil
-}
-
-// UnmarshalJSON reads what MarshalJSON wrote.
-func (m *Money) UnmarshalJSON(data []byte) error {
-	*m = Money{Unknown: string(data) == "null"}
-	if m.Unknown {
-		return nil
-	}
-	return json.Unmarshal(data, &m.Micro)
-}
-
-// add adds an amount; what is not known stays so.
-func (m Money) add(micro int64, known bool) Money {
-	return Money{Sum(m.Micro, micro), m.Unknown || !known}
 }
 
 // ToolCalls counts tool calls by how they are known: executed by the harness,
@@ -531,10 +504,7 @@ func totalsOf(tasks []task, on history.Basis) Totals {
 		t.addCalls(k.Case, &unknown)
 		t.RollbackCount.N += int64(k.Rollbacks)
 		verified += int64(k.RollbacksVerified)
-		t.TotalCostMicro = t.TotalCostMicro.add(k.CostMicro, k.CostKnown())
-		if !k.CostKnown() {
-			t.CostUnknown++
-		}
+		t.TotalCost = t.TotalCost.Plus(k.Cost)
 		t.TotalTokens.N = Sum(t.TotalTokens.N, k.Tokens)
 		t.TotalRetries.N += int64(k.Retries) + int64(max(0, k.Started-1))
 		if k.Index >= 0 {
@@ -552,12 +522,13 @@ func totalsOf(tasks []task, on history.Basis) Totals {
 	t.RollbackCorrectness = &correct
 	slices.Sort(latencies)
 	t.MedianLatencyMS, t.P95LatencyMS = Percentile(latencies, 50), Percentile(latencies, 95)
-	t.CostPerSolve.Unknown = t.TotalCostMicro.Unknown
+	t.CostPerSolve = t.TotalCost.Per(int64(t.Solved))
 	if t.Solved > 0 {
-		t.CostPerSolve.Micro, t.TokensPerSolve.N = t.TotalCostMicro.Micro/int64(t.Solved), t.TotalTokens.N/int64(t.Solved)
+		t.TokensPerSolve.N = t.TotalTokens.N / int64(t.Solved)
 	}
+	t.Unpriced, t.CostUnknown = t.TotalCost.Unpriced, t.TotalCost.Untold
 	if t.CostUnknown > 0 {
-		known := t.TotalCostMicro.Micro
+		known := t.TotalCost.MicroUSD
 		t.KnownCostMicro = &known
 	}
 	t.hide(vantages)

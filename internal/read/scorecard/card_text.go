@@ -28,7 +28,7 @@ func (s *Answer) printGroups(out io.Writer) {
 		fmt.Fprintf(w, "%s\t%s\t%d%s\t", plain.Line(g.Class), plain.Line(g.Target), g.Attempts, plain.OfWhich(plain.Count{N: g.Unfinished, What: "not finished"}))
 		if t := g.Totals; t != nil {
 			fmt.Fprintf(w, "%s\t%d of %d\t%s\t[%.4f, %.4f]\t%s\t%s", plain.Line(g.Newest.ID), t.Solved, t.TotalTasks, plain.Score(t.SolveRate, 4), t.SolveRateCI95[0], t.SolveRateCI95[1],
-				t.TotalCostMicro.Text(), strings.TrimPrefix(g.Newest.Labels(), ", "))
+				t.TotalCost, strings.TrimPrefix(g.Newest.Labels(), ", "))
 		} else {
 			fmt.Fprint(w, "-\t-\t-\t-\t-\t")
 		}
@@ -62,10 +62,13 @@ func (s *Answer) printCard(out io.Writer) {
 		row(fmt.Sprintf("k = %d", k.K), "pass@k %.4f, pass^k %.4f, over %d cases", k.At, k.All, k.Over)
 	}
 	row("policy", "%s violations, %s rollbacks, correctness %s", c.PolicyViolations, c.RollbackCount, c.rollbackText())
-	row("cost", "%s, %s a solve; %s tokens", c.Totals.CostText(), perSolve(c.Solved, c.CostPerSolve.Text()), c.TotalTokens)
+	if c.TotalCost.Known() {
+		row("cost", "%s, %s a solve; %s tokens", c.TotalCost, perSolve(c.Solved, c.CostPerSolve), c.TotalTokens)
+	} else {
+		row("cost", "%s; %s a solve; %s tokens", c.TotalCost, c.briefPerSolve(), c.leastTokens())
+	}
 	if p := c.Paid; p != nil {
-		scored := float64(c.TotalCostMicro.Micro) / 1e6
-		if text := p.Beside(&scored); text != "" {
+		if text := p.Beside(c.TotalCost); text != "" {
 			row("paid", "%s", text)
 		}
 	}
@@ -162,29 +165,20 @@ func (a *AttemptLine) Labels() string {
 	return s
 }
 
-// CostText is the cost of some tasks, and how much of it is not known.
-func (t *Totals) CostText() string {
-	if !t.TotalCostMicro.Unknown {
-		return USD(t.TotalCostMicro.Micro)
+// briefPerSolve is what a solve cost, without what is missing of the total beside it.
+func (t *Totals) briefPerSolve() string {
+	if t.Solved == 0 {
+		return "-"
 	}
-	return fmt.Sprintf("unknown for %d of %d tasks, %s for the others", t.CostUnknown, t.TotalTasks, USD(t.TotalCostMicro.Micro))
+	return t.CostPerSolve.Brief()
 }
 
-// Text is an amount as people write it.
-func (m Money) Text() string {
-	if m.Unknown {
-		return "unknown"
+// leastTokens are the tokens that were told. A call without a price may have told none.
+func (t *Totals) leastTokens() string {
+	if t.TotalCost.Unpriced > 0 && !t.TotalTokens.Unknown {
+		return "at least " + t.TotalTokens.String()
 	}
-	return USD(m.Micro)
-}
-
-// USD is micro-dollars as people write them, to the last one, so that columns align.
-func USD(micro int64) string {
-	sign := ""
-	if micro < 0 {
-		sign, micro = "-", -micro
-	}
-	return fmt.Sprintf("%s$%d.%06d", sign, micro/1e6, micro%1e6)
+	return t.TotalTokens.String()
 }
 
 // breakdownText prints the properties that tell tasks apart.
@@ -201,7 +195,7 @@ func breakdownText(out io.Writer, by Breakdown) {
 		fmt.Fprintf(w, "by %s\ttasks\tsolved\trate\tat 95 %%\tviolations\tcost a solve\n", d.name)
 		for _, g := range d.groups {
 			fmt.Fprintf(w, "%s\t%d\t%d\t%s\t[%.4f, %.4f]\t%s\t%s\n", plain.Line(g.Key), g.TotalTasks, g.Solved, plain.Score(g.SolveRate, 4), g.SolveRateCI95[0], g.SolveRateCI95[1],
-				g.PolicyViolations, perSolve(g.Solved, g.CostPerSolve.Text()))
+				g.PolicyViolations, perSolve(g.Solved, g.CostPerSolve))
 		}
 		w.Flush()
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"tallystick/internal/read/history"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
@@ -69,11 +70,15 @@ type ChangeOf[T int64 | float64] struct {
 	Change T `json:"change"`
 }
 
-// A CostChange is a cost in both attempts, null where it is not known.
+// A CostChange is a cost in both attempts, null where it is not told. The calls that
+// are not in it are beside it: a change is at least what it says if only B has some,
+// and not known if A has any.
 type CostChange struct {
-	A      Money `json:"a"`
-	B      Money `json:"b"`
-	Change Money `json:"change"`
+	A         cost.Cost `json:"a"`
+	B         cost.Cost `json:"b"`
+	Change    cost.Cost `json:"change"`
+	UnpricedA int64     `json:"unpriced_calls_a,omitempty"`
+	UnpricedB int64     `json:"unpriced_calls_b,omitempty"`
 }
 
 // A ScoreChange is about the paired cases that have a score in both attempts,
@@ -116,7 +121,8 @@ type Side struct {
 	Solved    int              `json:"solved"` // of Tasks
 	Tasks     int              `json:"tasks"`
 	Score     *float64         `json:"score"` // mean of the scored ones
-	CostMicro Money            `json:"cost_microdollars"`
+	Cost      cost.Cost        `json:"cost_microdollars"`
+	Unpriced  int64            `json:"unpriced_calls,omitempty"` // not in the cost
 	Tokens    int64            `json:"tokens"`
 	LatencyMS int64            `json:"latency_ms"` // mean of those that ran
 	Entry     int64            `json:"entry"`      // of the first repetition, -1 if it was not run
@@ -182,7 +188,7 @@ func Compare(a, b *history.Attempt, o CompareOptions) (*Comparison, error) {
 		rateA, rateB = rateA+p, rateB+q
 		differences = append(differences, q-p)
 		c.Tasks.A, c.Tasks.B = c.Tasks.A+int64(x.tasks), c.Tasks.B+int64(y.tasks)
-		c.Cost.A, c.Cost.B = c.Cost.A.add(x.cost.Micro, !x.cost.Unknown), c.Cost.B.add(y.cost.Micro, !y.cost.Unknown)
+		c.Cost.A, c.Cost.B = c.Cost.A.Plus(x.cost), c.Cost.B.Plus(y.cost)
 		scores.add(x, y)
 		c.Tokens.A, c.Tokens.B = Sum(c.Tokens.A, x.Tokens), Sum(c.Tokens.B, y.Tokens)
 		latA, latB = append(latA, x.latencies...), append(latB, y.latencies...)
@@ -216,7 +222,8 @@ func Compare(a, b *history.Attempt, o CompareOptions) (*Comparison, error) {
 	n := float64(c.Paired)
 	c.SolveRate = ChangeOf[float64]{round(rateA / n), round(rateB / n), round((rateB - rateA) / n)}
 	c.Tasks.Change = c.Tasks.B - c.Tasks.A
-	c.Cost.Change = Money{c.Cost.B.Micro - c.Cost.A.Micro, c.Cost.A.Unknown || c.Cost.B.Unknown}
+	c.Cost.Change = c.Cost.B.Minus(c.Cost.A)
+	c.Cost.UnpricedA, c.Cost.UnpricedB = c.Cost.A.Unpriced, c.Cost.B.Unpriced
 	c.Tokens.Change, c.Scores = c.Tokens.B-c.Tokens.A, scores.change()
 	slices.Sort(latA)
 	slices.Sort(latB)
@@ -320,7 +327,7 @@ type sideSum struct {
 	solved    int
 	scored    int
 	score     float64
-	cost      Money
+	cost      cost.Cost
 	said      []string // qualifications
 	Tokens    int64
 	latencies []int64
@@ -353,7 +360,7 @@ func sidesOf(a *history.Attempt) sides {
 			x.scored++
 			x.score += m.Score
 		}
-		x.cost, x.Tokens = x.cost.add(c.CostMicro, c.CostKnown()), Sum(x.Tokens, c.Tokens)
+		x.cost, x.Tokens = x.cost.Plus(c.Cost), Sum(x.Tokens, c.Tokens)
 		for _, name := range a.QualificationsOf(c) {
 			if !slices.Contains(x.said, name) {
 				x.said = append(x.said, name)
@@ -394,7 +401,7 @@ func share(x *sideSum) float64 {
 }
 
 func (x *sideSum) side() Side {
-	s := Side{Outcome: x.first.Outcome(), Solved: x.solved, Tasks: x.tasks, CostMicro: x.cost, Tokens: x.Tokens, Entry: x.first.Index, Qualifications: x.said, Corrected: x.corrected}
+	s := Side{Outcome: x.first.Outcome(), Solved: x.solved, Tasks: x.tasks, Cost: x.cost, Unpriced: x.cost.Unpriced, Tokens: x.Tokens, Entry: x.first.Index, Qualifications: x.said, Corrected: x.corrected}
 	if x.reduced != nil {
 		s.Outcome = x.reduced.Outcome
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"tallystick/internal/read/history"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
@@ -46,7 +47,7 @@ func TestCompareCountsFlipsBothWays(t *testing.T) {
 	if !(c.DifferenceCI95[0] < 0 && c.DifferenceCI95[1] > 0.1) {
 		t.Errorf("interval %v", c.DifferenceCI95)
 	}
-	if c.SolveRate != (ChangeOf[float64]{0.5, 0.6, 0.1}) || c.Cost != (CostChange{Money{Micro: 3000}, Money{Micro: 900}, Money{Micro: -2100}}) || c.Tokens != (ChangeOf[int64]{10000, 4500, -5500}) {
+	if c.SolveRate != (ChangeOf[float64]{0.5, 0.6, 0.1}) || c.Cost != (CostChange{A: cost.Of(3000, 0), B: cost.Of(900, 0), Change: cost.Of(-2100, 0)}) || c.Tokens != (ChangeOf[int64]{10000, 4500, -5500}) {
 		t.Errorf("rates %+v, cost %+v, tokens %+v", c.SolveRate, c.Cost, c.Tokens)
 	}
 	// Of ten the sixth, of nine the fifth.

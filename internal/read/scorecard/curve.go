@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tallystick/internal/read/history"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/plain"
 )
@@ -22,8 +23,9 @@ type Week struct {
 	Solved         int        `json:"solved"`
 	SolveRate      float64    `json:"solve_rate"`
 	SolveRateCI95  [2]float64 `json:"solve_rate_ci95"`
-	TotalCostMicro Money      `json:"total_cost_microdollars"`
-	CostPerSolve   Money      `json:"cost_per_solve"`
+	TotalCost      cost.Cost  `json:"total_cost_microdollars"`
+	Unpriced       int64      `json:"unpriced_calls,omitempty"` // not in the cost
+	CostPerSolve   cost.Cost  `json:"cost_per_solve"`
 	TokensPerSolve Count      `json:"tokens_per_solve"`
 	Retries        Count      `json:"retries"`
 	Violations     Count      `json:"policy_violations"`
@@ -90,7 +92,7 @@ func weekOf(week string, attempts []*history.Attempt, regressions int) Week {
 	tasks := tasksOf(attempts)
 	t := totalsOf(tasks, history.AsRecorded)
 	w := Week{Week: week, Begins: monday(attempts[0].Time.Go()).Format(time.DateOnly), Attempts: len(attempts),
-		Tasks: t.TotalTasks, Solved: t.Solved, SolveRate: t.SolveRate, SolveRateCI95: t.SolveRateCI95, TotalCostMicro: t.TotalCostMicro,
+		Tasks: t.TotalTasks, Solved: t.Solved, SolveRate: t.SolveRate, SolveRateCI95: t.SolveRateCI95, TotalCost: t.TotalCost, Unpriced: t.Unpriced,
 		CostPerSolve: t.CostPerSolve, TokensPerSolve: t.TokensPerSolve, Retries: t.TotalRetries, Violations: t.PolicyViolations,
 		Regressions: regressions, Level: history.Reproduced, Corrected: CorrectedCases(attempts...), AsCorrected: asCorrected(tasks)}
 	for _, a := range attempts {
@@ -145,14 +147,14 @@ func caseKey(c *history.Case) string { return c.ID + "\x00" + string(c.Digest[:]
 // that a spreadsheet takes for a formula: all are numbers, weeks, days and
 // level names of our own, and the cell of corrections begins with their number.
 func (c *Curve) CSV() []byte {
-	out := []byte("week,begins,attempts,tasks,solved,solve_rate,solve_rate_lo95,solve_rate_hi95,total_cost_microdollars,cost_per_solve,tokens_per_solve,retries,policy_violations,regressions,level,solved_as_corrected,corrections\n")
+	out := []byte("week,begins,attempts,tasks,solved,solve_rate,solve_rate_lo95,solve_rate_hi95,total_cost_microdollars,cost_per_solve,tokens_per_solve,retries,policy_violations,regressions,level,unpriced_calls,solved_as_corrected,corrections\n")
 	for _, w := range c.Weeks {
 		solved := w.Solved
 		if w.AsCorrected != nil {
 			solved = w.AsCorrected.Solved
 		}
-		out = fmt.Appendf(out, "%s,%s,%d,%d,%d,%v,%v,%v,%s,%s,%s,%s,%s,%d,%s,%d,%s\n", w.Week, w.Begins, w.Attempts, w.Tasks, w.Solved, w.SolveRate, w.SolveRateCI95[0], w.SolveRateCI95[1],
-			w.TotalCostMicro.cell(), w.CostPerSolve.cell(), w.TokensPerSolve.cell(), w.Retries.cell(), w.Violations.cell(), w.Regressions, w.Level, solved, correctionsCell(w.Corrected))
+		out = fmt.Appendf(out, "%s,%s,%d,%d,%d,%v,%v,%v,%s,%s,%s,%s,%s,%d,%s,%d,%d,%s\n", w.Week, w.Begins, w.Attempts, w.Tasks, w.Solved, w.SolveRate, w.SolveRateCI95[0], w.SolveRateCI95[1],
+			w.TotalCost.Cell(), w.CostPerSolve.Cell(), w.TokensPerSolve.cell(), w.Retries.cell(), w.Violations.cell(), w.Regressions, w.Level, w.Unpriced, solved, correctionsCell(w.Corrected))
 	}
 	return out
 }
@@ -167,12 +169,4 @@ func correctionsCell(rows []CorrectedRow) string {
 		text += "; " + plain.Line(r.Text())
 	}
 	return `"` + strings.ReplaceAll(text, `"`, `""`) + `"`
-}
-
-// cell is an amount for a table: empty if it is not known.
-func (m Money) cell() string {
-	if m.Unknown {
-		return ""
-	}
-	return strconv.FormatInt(m.Micro, 10)
 }

@@ -28,10 +28,10 @@ func TestCurveWeekByWeek(t *testing.T) {
 
 	c := CurveOf(read(b, history.Options{}), CurveOptions{})
 	got := string(c.CSV())
-	want := `week,begins,attempts,tasks,solved,solve_rate,solve_rate_lo95,solve_rate_hi95,total_cost_microdollars,cost_per_solve,tokens_per_solve,retries,policy_violations,regressions,level,solved_as_corrected,corrections
-2026-W20,2026-05-11,1,4,2,0.5,0.150039,0.849961,1200,600,2000,0,0,0,signed,2,0
-2026-W21,2026-05-18,2,8,5,0.625,0.219427,0.908101,2100,420,1400,0,0,2,signed,5,0
-2026-W23,2026-06-01,1,4,1,0.25,0.045587,0.699358,1200,1200,4000,0,0,0,signed,1,0
+	want := `week,begins,attempts,tasks,solved,solve_rate,solve_rate_lo95,solve_rate_hi95,total_cost_microdollars,cost_per_solve,tokens_per_solve,retries,policy_violations,regressions,level,unpriced_calls,solved_as_corrected,corrections
+2026-W20,2026-05-11,1,4,2,0.5,0.150039,0.849961,1200,600,2000,0,0,0,signed,0,2,0
+2026-W21,2026-05-18,2,8,5,0.625,0.219427,0.908101,2100,420,1400,0,0,2,signed,0,5,0
+2026-W23,2026-06-01,1,4,1,0.25,0.045587,0.699358,1200,1200,4000,0,0,0,signed,0,1,0
 `
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

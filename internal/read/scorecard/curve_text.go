@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/plain"
 )
 
@@ -15,7 +16,7 @@ func PrintWeeks(out io.Writer, weeks []Week) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "week\ttasks\tsolved\trate\tcost a solve\ttokens a solve\tretries\tregressions\tattempts\tlevel")
 	for _, k := range weeks {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", k.Week, k.Tasks, k.Solved, plain.Score(k.SolveRate, 4), perSolve(k.Solved, k.CostPerSolve.Text()), perSolve(k.Solved, fmt.Sprint(k.TokensPerSolve)), k.Retries, k.Regressions, k.Attempts, k.Level)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", k.Week, k.Tasks, k.Solved, plain.Score(k.SolveRate, 4), perSolve(k.Solved, k.CostPerSolve), perSolve(k.Solved, k.TokensPerSolve), k.Retries, k.Regressions, k.Attempts, k.Level)
 	}
 	w.Flush()
 	for _, k := range weeks {
@@ -30,29 +31,29 @@ func PrintWeeks(out io.Writer, weeks []Week) {
 
 // perSolve is what a solve took. Where nothing is solved there is no such
 // number, and the 0 of the format would look like a bargain.
-func perSolve(solved int, amount string) string {
+func perSolve(solved int, amount fmt.Stringer) string {
 	if solved == 0 {
 		return "-"
 	}
-	return amount
+	return amount.String()
 }
 
 // PlotWeeks draws a bar for the solve rate and one for the cost of a solve, in
 // letters that every terminal has, and tells of weeks in between that have no
 // attempt. A terminal too narrow for both bars gets none.
 func PlotWeeks(out io.Writer, weeks []Week, columns int) {
-	dearest := int64(0)
+	dearest, costWidth := int64(0), 0
 	for _, k := range weeks {
-		dearest = max(dearest, k.CostPerSolve.Micro)
+		dearest = max(dearest, k.CostPerSolve.MicroUSD)
+		costWidth = max(costWidth, len(cost.USD(dearest)), len(perSolve(k.Solved, k.CostPerSolve)))
 	}
-	costWidth := len(USD(dearest))
 	width := (columns - len("2026-W20  1.00 |    |") - costWidth) / 2
 	if width < 8 || len(weeks) == 0 {
 		return
 	}
 	full := ""
 	if dearest > 0 {
-		full = fmt.Sprintf(" (full: %s)", USD(dearest))
+		full = fmt.Sprintf(" (full: %s)", cost.USD(dearest))
 	}
 	fmt.Fprintf(out, "%-8s  %-*s  cost a solve%s\n", "week", width+6, "solve rate (full: 1)", full)
 	for i, k := range weeks {
@@ -62,10 +63,10 @@ func PlotWeeks(out io.Writer, weeks []Week, columns int) {
 			}
 		}
 		part := 0.0
-		if dearest > 0 && !k.CostPerSolve.Unknown {
-			part = float64(k.CostPerSolve.Micro) / float64(dearest)
+		if dearest > 0 && k.CostPerSolve.Known() {
+			part = float64(k.CostPerSolve.MicroUSD) / float64(dearest)
 		}
-		fmt.Fprintf(out, "%-8s  %s |%-*s  %*s |%s\n", k.Week, plain.Score(k.SolveRate, 2), width, bar(k.SolveRate, width), costWidth, perSolve(k.Solved, k.CostPerSolve.Text()), bar(part, width))
+		fmt.Fprintf(out, "%-8s  %s |%-*s  %*s |%s\n", k.Week, plain.Score(k.SolveRate, 2), width, bar(k.SolveRate, width), costWidth, perSolve(k.Solved, k.CostPerSolve), bar(part, width))
 	}
 	fmt.Fprintln(out)
 }

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"tallystick/internal/record/cost"
 )
 
 // What a curve looks like when there is little to draw.
 func TestCurvePlotOfOddData(t *testing.T) {
-	week := func(name, begins string, rate float64, solved int, cost int64) Week {
-		return Week{Week: name, Begins: begins, SolveRate: rate, Solved: solved, CostPerSolve: Money{Micro: cost}}
+	week := func(name, begins string, rate float64, solved int, micro int64) Week {
+		return Week{Week: name, Begins: begins, SolveRate: rate, Solved: solved, CostPerSolve: cost.Of(micro, 0)}
 	}
 	for _, tt := range []struct {
 		name    string

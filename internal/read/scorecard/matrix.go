@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"tallystick/internal/read/history"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/evidence"
 )
 
@@ -37,8 +38,9 @@ type MatrixTarget struct {
 	CI95      [2]float64  `json:"solve_rate_ci95"`
 	MeanScore *float64    `json:"mean_score"`
 	MeanCI95  *[2]float64 `json:"mean_score_ci95"`
-	Cost      Money       `json:"cost_microdollars"`
-	RuntimeMS *int64      `json:"runtime_ms"` // null of an attempt that did not finish
+	Cost      cost.Cost   `json:"cost_microdollars"`
+	Unpriced  int64       `json:"unpriced_calls,omitempty"` // not in the cost
+	RuntimeMS *int64      `json:"runtime_ms"`               // null of an attempt that did not finish
 }
 
 // A MatrixRow is one case by every target that planned it.
@@ -146,7 +148,7 @@ func (e *MatrixEntry) line() MatrixTarget {
 	}
 	if c := e.Card; c != nil {
 		t.Tasks, t.Solved, t.Cases, t.SolveRate, t.CI95 = c.TotalTasks, c.Solved, c.DistinctCases, c.SolveRate, c.SolveRateCI95
-		t.MeanScore, t.MeanCI95, t.Cost = c.MeanScore, c.MeanScoreCI95, c.TotalCostMicro
+		t.MeanScore, t.MeanCI95, t.Cost, t.Unpriced = c.MeanScore, c.MeanScoreCI95, c.TotalCost, c.Unpriced
 	}
 	return t
 }

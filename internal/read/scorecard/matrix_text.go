@@ -29,14 +29,6 @@ func (x *Matrix) Print(out io.Writer, terminal bool) {
 	x.printPairs(out)
 }
 
-// text is the amount in dollars, or says that it is unknown.
-func (m Money) text() string {
-	if m.Unknown {
-		return "unknown"
-	}
-	return fmt.Sprintf("$%d.%06d", m.Micro/1e6, m.Micro%1e6)
-}
-
 // A marks is how outcomes are drawn in a table.
 type marks struct{ passed, failed, broken, none, mixed string }
 
@@ -133,7 +125,7 @@ func (x *Matrix) printTotals(out io.Writer) {
 		if t.RuntimeMS != nil {
 			took = (time.Duration(*t.RuntimeMS) * time.Millisecond).Round(100 * time.Millisecond).String()
 		}
-		fmt.Fprintf(w, "%d\t%d of %d\t%s\t[%.4f, %.4f]\t%s\t%s\t%s\t%s\n", i+1, t.Solved, t.Tasks, plain.Score(t.SolveRate, 4), t.CI95[0], t.CI95[1], mean, interval, t.Cost.text(), took)
+		fmt.Fprintf(w, "%d\t%d of %d\t%s\t[%.4f, %.4f]\t%s\t%s\t%s\t%s\n", i+1, t.Solved, t.Tasks, plain.Score(t.SolveRate, 4), t.CI95[0], t.CI95[1], mean, interval, t.Cost, took)
 	}
 	w.Flush()
 }

@@ -211,8 +211,8 @@ func powerLine(a *history.Attempt) PowerLine {
 	line.Cases, line.Runs, line.Mean, line.Error = len(clusters), len(all), round(Mean(all)), round(ClusteredSE(clusters))
 	line.Variance = SpreadOf(clusters)
 	line.ByCost = []Budget{}
-	if !slices.ContainsFunc(tasks, func(c *history.Case) bool { return c.WasScored() && !c.CostKnown() }) {
-		line.ByCost = budgets(tasks, func(c *history.Case) int64 { return c.CostMicro })
+	if !slices.ContainsFunc(tasks, func(c *history.Case) bool { return c.WasScored() && !c.Cost.Known() }) {
+		line.ByCost = budgets(tasks, func(c *history.Case) int64 { return c.Cost.MicroUSD })
 	}
 	line.ByTokens = budgets(tasks, func(c *history.Case) int64 { return c.Tokens })
 	line.ByLatency = budgets(tasks, func(c *history.Case) int64 { return c.LatencyMS })

@@ -5,6 +5,7 @@ import (
 	"io"
 	"text/tabwriter"
 
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/plain"
 )
 
@@ -79,7 +80,7 @@ func printBudgets(out io.Writer, attempts []PowerLine) {
 			points []Budget
 			amount func(int64) string
 		}{
-			{"cost", a.ByCost, USD},
+			{"cost", a.ByCost, cost.USD},
 			{"tokens", a.ByTokens, func(n int64) string { return fmt.Sprint(n) }},
 			{"time", a.ByLatency, func(ms int64) string { return fmt.Sprintf("%.1f s", float64(ms)/1000) }},
 		} {

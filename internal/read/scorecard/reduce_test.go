@@ -100,8 +100,8 @@ func TestReducedCardCountsCases(t *testing.T) {
 		if c.TotalTasks != tt.tasks || c.Solved != tt.solved || c.Errors != tt.errors || c.SolveRate != tt.rate || c.DistinctCases != 4 {
 			t.Errorf("%s: %d tasks, %d solved, %d errors, rate %v over %d", tt.name, c.TotalTasks, c.Solved, c.Errors, c.SolveRate, c.DistinctCases)
 		}
-		if c.TotalCostMicro != each.TotalCostMicro || c.TotalTokens != each.TotalTokens || len(c.PassAtK) != 3 || c.PassAtK[2] != each.PassAtK[2] || *c.EvidenceCoverage != 1 {
-			t.Errorf("%s: cost %v, pass@k %v, coverage %v", tt.name, c.TotalCostMicro, c.PassAtK, *c.EvidenceCoverage)
+		if c.TotalCost != each.TotalCost || c.TotalTokens != each.TotalTokens || len(c.PassAtK) != 3 || c.PassAtK[2] != each.PassAtK[2] || *c.EvidenceCoverage != 1 {
+			t.Errorf("%s: cost %v, pass@k %v, coverage %v", tt.name, c.TotalCost, c.PassAtK, *c.EvidenceCoverage)
 		}
 	}
 	if best.Attempts[0].Reduce != "max" || best.Qualifications[0].Name != history.QualReduced || best.Acceptance.Met {

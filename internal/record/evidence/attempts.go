@@ -295,6 +295,7 @@ type CaseScored struct {
 	Tokens          int64            `json:"tokens"`
 	ToolCalls       *ToolCallCount   `json:"tool_calls,omitempty"` // by how they are known; nil if they are not seen
 	Turns           int              `json:"turns"`
+	Unpriced        *int64           `json:"unpriced_calls,omitempty"` // whose cost is not in CostMicroUSD; nil if the record does not tell
 	Vantage         string           `json:"vantage"`
 	Worker          *Worker          `json:"worker,omitempty"` // of a fleet, that drove the case; nil if the operator's own program did
 }
@@ -340,6 +341,11 @@ type AttemptFinished struct {
 	EventCount   int64 `json:"event_count,omitempty"`
 	RuntimeMS    int64 `json:"runtime_ms"`
 	CostMicroUSD int64 `json:"cost_microdollars"`
+	// Unpriced is how many calls of the records are not in CostMicroUSD, and
+	// CostUntold how many records do not tell all of their cost. Entries from before
+	// they were counted have neither.
+	Unpriced   *int64 `json:"unpriced_calls,omitempty"`
+	CostUntold int64  `json:"cost_unknown_tasks,omitempty"`
 	// Paid is what the attempt cost whether it was scored or not, the judge
 	// included; nil if nothing was live.
 	Paid *Paid `json:"paid,omitempty"`
@@ -429,6 +435,9 @@ type CassetteRecorded struct {
 	Kept       bool           `json:"kept"`
 	Calls      int            `json:"calls"`
 	CostMicro  int64          `json:"cost_microdollars"`
+	// Unpriced is how many calls of models are not in CostMicro; nil in entries from
+	// before they were counted.
+	Unpriced *int64 `json:"unpriced_calls,omitempty"`
 
 	// ModelCalls is how many of the calls are of models, and Endpoints who answered
 	// them, as the operator's machine saw it. Neither is in entries from before

@@ -1,6 +1,9 @@
 package evidence
 
-import "tallystick/internal/record/digest"
+import (
+	"tallystick/internal/record/cost"
+	"tallystick/internal/record/digest"
+)
 
 // Paid is what calls of live models cost, whichever execution made them: those
 // that were scored, and those that were cut short. It comes from the journal of
@@ -20,3 +23,6 @@ type Paid struct {
 
 // Most is the most that the calls can have cost together.
 func (p *Paid) Most() int64 { return p.CostMicroUSD + p.UnknownMicroUSD }
+
+// Cost is what was paid; the calls of unknown cost are unpriced.
+func (p *Paid) Cost() cost.Cost { return cost.Of(p.CostMicroUSD, int64(p.Unknown)) }

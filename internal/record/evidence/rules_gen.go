@@ -48,16 +48,18 @@ func (a *AnchorPublished) Validate() error {
 }
 
 // Validate says which rule of attempt.finished is broken, or nil.
-func (a *AttemptFinished) Validate() error {
+func (f *AttemptFinished) Validate() error {
 	switch {
-	case a.Attempt == "":
+	case f.Attempt == "":
 		return broken("attempt", "is empty")
-	case a.CostMicroUSD < 0:
-		return broken("cost_microdollars", "is %d, expected at least 0", a.CostMicroUSD)
-	case a.EventCount < 0:
-		return broken("event_count", "is %d, expected at least 1", a.EventCount)
+	case f.CostMicroUSD < 0:
+		return broken("cost_microdollars", "is %d, expected at least 0", f.CostMicroUSD)
+	case f.CostUntold < 0:
+		return broken("cost_unknown_tasks", "is %d, expected at least 1", f.CostUntold)
+	case f.EventCount < 0:
+		return broken("event_count", "is %d, expected at least 1", f.EventCount)
 	}
-	for at, item := range a.FailureModes {
+	for at, item := range f.FailureModes {
 		switch {
 		case item == "":
 			return broken("failure_modes."+strconv.Itoa(at), "is empty")
@@ -68,10 +70,10 @@ func (a *AttemptFinished) Validate() error {
 			return within("failure_modes."+strconv.Itoa(at), err)
 		}
 	}
-	if a.MeanScore != nil && !(*a.MeanScore >= 0 && *a.MeanScore <= 1) {
-		return broken("mean_score", "is %v, expected 0 to 1", *a.MeanScore)
+	if f.MeanScore != nil && !(*f.MeanScore >= 0 && *f.MeanScore <= 1) {
+		return broken("mean_score", "is %v, expected 0 to 1", *f.MeanScore)
 	}
-	for name, item := range a.Outcomes {
+	for name, item := range f.Outcomes {
 		switch {
 		case name != "passed" && name != "failed" && name != "skipped" && name != "errored" && name != "unscored" && name != "truncated":
 			return broken("outcomes."+string(name), "is %.80q, expected passed, failed, skipped, errored, unscored or truncated", name)
@@ -79,21 +81,27 @@ func (a *AttemptFinished) Validate() error {
 			return broken("outcomes."+string(name), "is %d, expected at least 0", item)
 		}
 	}
-	if a.Paid != nil {
-		if err := a.Paid.validate(); err != nil {
+	if f.Paid != nil {
+		if err := f.Paid.validate(); err != nil {
 			return within("paid", err)
 		}
 	}
 	switch {
-	case a.RuntimeMS < 0:
-		return broken("runtime_ms", "is %d, expected at least 0", a.RuntimeMS)
-	case a.SchemaVersion != 1:
-		return broken("schema_version", "is %d, expected 1", a.SchemaVersion)
+	case f.RuntimeMS < 0:
+		return broken("runtime_ms", "is %d, expected at least 0", f.RuntimeMS)
+	case f.SchemaVersion != 1:
+		return broken("schema_version", "is %d, expected 1", f.SchemaVersion)
 	}
-	if a.Stopped != nil {
-		if err := a.Stopped.validate(); err != nil {
+	if f.Stopped != nil {
+		if err := f.Stopped.validate(); err != nil {
 			return within("stopped", err)
 		}
+	}
+	switch {
+	case f.Unpriced != nil && *f.Unpriced < 0:
+		return broken("unpriced_calls", "is %d, expected at least 0", *f.Unpriced)
+	case f.CostUntold != 0 && f.Unpriced == nil:
+		return broken("cost_unknown_tasks", "is there without unpriced_calls")
 	}
 	return nil
 }
@@ -525,6 +533,8 @@ func (c *CaseScored) Validate() error {
 	switch {
 	case c.Turns < 0:
 		return broken("turns", "is %d, expected at least 0", c.Turns)
+	case c.Unpriced != nil && *c.Unpriced < 0:
+		return broken("unpriced_calls", "is %d, expected at least 0", *c.Unpriced)
 	case c.Vantage == "":
 		return broken("vantage", "is empty")
 	}
@@ -721,6 +731,8 @@ func (c *CassetteRecorded) Validate() error {
 		return broken("model_calls", "is %d, expected at least 0", *c.ModelCalls)
 	case c.Provenance != "recorded" && c.Provenance != "edited" && c.Provenance != "authored":
 		return broken("provenance", "is %.80q, expected recorded, edited or authored", c.Provenance)
+	case c.Unpriced != nil && *c.Unpriced < 0:
+		return broken("unpriced_calls", "is %d, expected at least 0", *c.Unpriced)
 	case len(c.Endpoints) > 0 && c.ModelCalls == nil:
 		return broken("endpoints", "is there without model_calls")
 	}

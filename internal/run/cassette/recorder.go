@@ -224,12 +224,17 @@ func (r *Recorder) assembled(m *ModelCall) (*wire.Node, error) {
 }
 
 // cost looks up the price by the model that answered, then by the model that
-// was asked for. A reply that does not tell its usage, as a stream need not,
-// has an unknown cost; only a refused request is free.
+// was asked for. A reply that does not tell all of its usage has an unknown cost, as a
+// stream that does not say it or breaks off before it does; only a refused request is
+// free.
 func (r *Recorder) cost(m *ModelCall, body *wire.Node) *int64 {
 	model, counted := "", false
 	if body != nil {
 		model, counted = wire.Billed(m.API, body)
+	}
+	if stream := m.Response.Stream; stream != nil && counted {
+		_, err := wire.Assemble(m.API, stream)
+		counted = err == nil && wire.StreamTells(m.API, stream)
 	}
 	if !counted && m.Response.Status < 400 {
 		return nil

@@ -99,6 +99,16 @@ func TestCostOfUntoldUsageIsUnknown(t *testing.T) {
 		{"a stream that told nothing before it broke", 200, "data: {\"cho", true, 1},
 		{"a body without usage", 200, `{"choices":[]}`, false, 1},
 		{"usage of null", 200, `{"usage":null}`, false, 1},
+		{"usage of nothing", 200, `{"usage":{}}`, false, 1},
+		{"usage in a list", 200, `{"usage":[10,5]}`, false, 1},
+		{"usage without what came out", 200, `{"usage":{"prompt_tokens":10}}`, false, 1},
+		{"usage without what went in", 200, `{"usage":{"completion_tokens":5}}`, false, 1},
+		{"usage with a null", 200, `{"usage":{"prompt_tokens":10,"completion_tokens":null}}`, false, 1},
+		{"usage of zeros", 200, `{"usage":{"prompt_tokens":0,"completion_tokens":0}}`, false, 1},
+		{"usage by other names", 200, `{"usage":{"input_tokens":10,"output_tokens":5}}`, false, 1},
+		{"only the sum", 200, `{"usage":{"total_tokens":15}}`, false, 1},
+		{"words of no tokens", 200, `{"choices":[{"finish_reason":"stop","message":{"role":"assistant","content":"hello"}}],"usage":{"prompt_tokens":10,"completion_tokens":0}}`, false, 1},
+		{"no words and no tokens", 200, `{"choices":[{"finish_reason":"stop","message":{"role":"assistant","content":""}}],"usage":{"prompt_tokens":10,"completion_tokens":0}}`, false, 0},
 		{"not JSON", 200, "ok", false, 1},
 		{"a refused request", 429, `{"error":{}}`, false, 0},
 		{"a refusal that is not JSON", 502, "bad gateway", false, 0},
@@ -113,14 +123,15 @@ func TestCostOfUntoldUsageIsUnknown(t *testing.T) {
 	}
 }
 
-func TestABrokenStreamIsKeptWithWhatItCost(t *testing.T) {
+// What a stream told before it broke is less than what was billed.
+func TestABrokenStreamIsKeptAndUnpriced(t *testing.T) {
 	r := mustRecorder(t, RecorderOptions{Prices: Prices{"claude": {Input: 1_000_000, Output: 2_000_000}}})
 	stream := "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"model\":\"claude\",\"usage\":{\"input_tokens\":30,\"output_tokens\":1}}}\n\nevent: content_block_st"
 	it, err := r.Model(ModelTraffic{API: wire.AnthropicMessages, Request: []byte(`{"model":"claude"}`), Status: 200, Body: []byte(stream), Streamed: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Join(it.Model.Response.Stream, "") != stream || it.Model.Usage.InputTokens != 30 || *it.Model.CostMicrodollars != 32 {
+	if strings.Join(it.Model.Response.Stream, "") != stream || it.Model.Usage.InputTokens != 30 || it.Model.CostMicrodollars != nil {
 		t.Errorf("%+v", it.Model)
 	}
 	if _, err := it.Model.Reply(wire.Delivery{}); !refusal.Is(err, refusal.Malformed) {
@@ -203,6 +214,25 @@ func TestBorrowedAnswersKeepTheirProvenance(t *testing.T) {
 			t.Errorf("from %s: %+v, %v", from, made, err)
 		} else if _, err := NewPlayer(made).Next(request); err != nil {
 			t.Errorf("the request of now does not find its answer: %v", err)
+		}
+	}
+}
+
+// A stream of Anthropic's counts what came out from its first event on; only the last
+// one says all of it.
+func TestAStreamThatTellsOnlyItsBeginningIsUnpriced(t *testing.T) {
+	events := func(last string) string {
+		return "data: {\"type\":\"message_start\",\"message\":{\"model\":\"claude\",\"usage\":{\"input_tokens\":30,\"output_tokens\":1}}}\n\n" +
+			"data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}" + last + "}\n\ndata: {\"type\":\"message_stop\"}\n\n"
+	}
+	for last, priced := range map[string]bool{"": false, `,"usage":null`: false, `,"usage":{}`: false, `,"usage":{"output_tokens":9}`: true} {
+		r := mustRecorder(t, RecorderOptions{Prices: Prices{"claude": {Input: 1_000_000, Output: 2_000_000}}})
+		it, err := r.Model(ModelTraffic{API: wire.AnthropicMessages, Request: []byte(`{"model":"claude"}`), Status: 200, Body: []byte(events(last)), Streamed: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := it.Model.CostMicrodollars; (got != nil) != priced || priced && *got != 48 {
+			t.Errorf("%q: cost %v", last, got)
 		}
 	}
 }

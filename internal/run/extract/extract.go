@@ -300,9 +300,17 @@ func (e *Extractor) total(s *Source) (Value, error) {
 		return Value{}, err
 	}
 	if e.spec.Kind == Tokens {
-		return countValue(state.Tokens), nil
+		tokens, uncounted := state.Spending.Tokens()
+		if uncounted > 0 {
+			return Value{}, notKnown("the tokens are", uncountedText(uncounted))
+		}
+		return countValue(tokens), nil
 	}
-	return countValue(state.CostMicroUSD), nil
+	cost := state.Spending.Cost()
+	if !cost.Known() {
+		return Value{}, notKnown("the cost is", cost.String())
+	}
+	return countValue(cost.MicroUSD), nil
 }
 
 func (e *Extractor) status(s *Source) Value {

@@ -465,7 +465,8 @@ func TestEachTurnSeesWhatReplaySees(t *testing.T) {
 			t.Errorf("turn %d: memory %v, want %v", turn, semantic, want)
 		}
 		run, context := vars["run"].(map[string]any), vars["context"].(map[string]any)
-		if run["tokens"] != float64(state.Tokens) || run["cost_microdollars"] != float64(state.CostMicroUSD) || run["violations"] != float64(len(state.Violations)) || run["turn"] != float64(turn) {
+		tokens, _ := state.Spending.Tokens()
+		if run["tokens"] != float64(tokens) || run["cost_microdollars"] != float64(state.Spending.Cost().MicroUSD) || run["violations"] != float64(len(state.Violations)) || run["turn"] != float64(turn) {
 			t.Errorf("turn %d: run %v, want %+v", turn, run, state)
 		}
 		if context["used"] != float64(state.Context.Used) || context["peak"] != float64(state.Peak) || len(context["over_budget"].([]any)) != len(state.OverBudget) {

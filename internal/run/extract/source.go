@@ -9,6 +9,7 @@ import (
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/trajectory"
 	"tallystick/internal/run/vantage"
@@ -82,6 +83,14 @@ func unseen(what, why string) error {
 	return refusal.Newf(refusal.NotFound, "%s cannot be seen: %s", what, why).
 		WithHint("docs/vantage.md says what each kind of target shows; leave the check out, or drive the agent another way")
 }
+
+// notKnown refuses to conclude anything from a total of which a part is not known.
+func notKnown(what, found string) error {
+	return refusal.Newf(refusal.NotFound, "%s not known: %s", what, found).
+		WithHint("give the model's price in providers.yaml and let the provider tell the usage (of a stream: stream_options.include_usage), then record again; or leave the check out")
+}
+
+func uncountedText(n int64) string { return plain.Plural(int(n), "model call") + " without usage" }
 
 // Calls are the tool calls of the run.
 func (s *Source) Calls() *trajectory.CallView {

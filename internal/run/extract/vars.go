@@ -156,8 +156,10 @@ type stage struct {
 	over    []any
 	run     map[string]any
 	counts  map[string]int64
-	calls   map[int]trajectory.Vantage // by the event that stands for a call
-	unseen  map[string]any             // by variable, what stands for one that cannot be seen
+
+	spending trajectory.Spending
+	calls    map[int]trajectory.Vantage // by the event that stands for a call
+	unseen   map[string]any             // by variable, what stands for one that cannot be seen
 }
 
 type remembered struct {
@@ -190,8 +192,17 @@ func (s *Source) newStage() *stage {
 
 func (st *stage) vars(events []any) map[string]any {
 	st.context["peak"], st.context["over_budget"] = float64(st.peak), st.over
+	tokens, uncounted := st.spending.Tokens()
+	cost := st.spending.Cost()
+	st.counts["tokens"], st.counts["cost_microdollars"] = tokens, cost.MicroUSD
 	for name, n := range st.counts {
 		st.run[name] = float64(n)
+		switch {
+		case name == "tokens" && uncounted > 0:
+			st.run[name] = expression.Unknown("run.tokens is not known: " + uncountedText(uncounted))
+		case name == "cost_microdollars" && !cost.Known():
+			st.run[name] = expression.Unknown("run.cost_microdollars is not known: it is " + cost.String())
+		}
 		if u := st.unseen["run."+name]; u != nil {
 			st.run[name] = u
 		}
@@ -206,11 +217,7 @@ func (st *stage) vars(events []any) map[string]any {
 }
 
 func (st *stage) apply(s *Source, ev *trajectory.Event) error {
-	if p, ok := ev.Payload.(trajectory.Spender); ok {
-		tokens, microUSD := p.Spent()
-		st.counts["tokens"] += tokens
-		st.counts["cost_microdollars"] += microUSD
-	}
+	st.spending.Add(ev.Payload)
 	if v, ok := st.calls[ev.Seq]; ok {
 		st.counts["tool_calls"]++
 		st.counts["tool_calls_"+string(v)]++

@@ -308,23 +308,30 @@ func (r *run) recordIt(stop *session.Stop) string {
 // newRecord fills in everything that does not depend on the grade.
 func (r *run) newRecord() evidence.CaseScored {
 	cfg, counts := &r.w.cfg, r.result.Counts
+	spent := session.CountsOf(r.result.Verified).Cost
 	rec := evidence.CaseScored{SchemaVersion: evidence.SchemaVersion, Attempt: r.job.Attempt, Class: cfg.Bench.Class(), CaseID: r.c.ID, Tags: r.c.Tags,
 		Repeat: r.job.Repeat, Execution: r.job.Execution, CaseDigest: r.c.Digest, HarnessVersion: cfg.Spec.Version, IsolationClass: "builtin",
 		AgentIsolation: r.driven.Isolation, StartedAt: evidence.At(r.started), Operator: cfg.Operator,
 		Policy: evidence.PolicyCount{Violations: counts.Violations, Rollbacks: counts.Rollbacks, RollbacksVerified: counts.RollbacksIdentical},
-		Turns:  counts.Turns, Tokens: counts.Tokens, CostMicroUSD: counts.CostMicroUSD, Retries: counts.Retries, Vantage: string(r.driven.Vantage)}
+		Turns:  counts.Turns, Tokens: counts.Tokens, CostMicroUSD: spent.MicroUSD, Retries: counts.Retries, Vantage: string(r.driven.Vantage)}
 	if rec.AgentScope = r.driven.Scope; r.driven.Preload != nil {
 		p := r.driven.Preload
 		rec.Preload = &evidence.Preload{Digest: p.Digest, Milliseconds: int64(p.Milliseconds), Modules: p.Modules, Rehearsed: max(p.Rehearsed, 0),
 			Stderr: head(strings.ToValidUTF8(r.s.Safe(p.StderrHead), "\uFFFD"), 500), Unrehearsed: head(strings.ToValidUTF8(r.s.Safe(p.Unrehearsed), "\uFFFD"), 500)}
 	}
 	if again, ok := r.live.(Retrier); ok {
-		rec.Retries += again.Retries()
+		n, unanswered := again.Retries()
+		rec.Retries += n
+		spent.Unpriced += unanswered
 	}
+	spent.Unpriced += r.job.Paid.Unanswered()
 	rec.Retries += r.job.Paid.Retries()
 	rec.Resumed = r.job.Paid.Resumed()
 	if rec.Vantage == "" { // it ended before the agent was driven
 		rec.Vantage = string(cfg.Target.Vantage())
+	}
+	if vantage.Of(rec.Vantage).Sees(vantage.Cost).Sight == vantage.Seen {
+		rec.Unpriced = &spent.Unpriced
 	}
 	if view := trajectory.CallsOf(r.result.Verified); vantage.Of(rec.Vantage).Sees(vantage.ToolCalls).Sight != vantage.Not {
 		n := view.Count()

@@ -128,8 +128,11 @@ type Borrower interface {
 	Suggest(cassette.Request) []evidence.Normaliser
 }
 
-// A Retrier is a recording that counts how often it asked a provider again.
-type Retrier interface{ Retries() int }
+// A Retrier is a recording that counts how often it asked a provider again, and how
+// many of the tries before were sent and may have been billed.
+type Retrier interface {
+	Retries() (n int, unanswered int64)
+}
 
 // Books are what an attempt has and a rehearsal has not: where it is recorded.
 type Books struct {

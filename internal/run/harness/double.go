@@ -32,8 +32,8 @@ func (g *Graded) differs(other *Graded) (string, error) {
 			return fmt.Sprintf("the %s differ: %d and %d of them, %s", list.what, len(a), len(b), firstOnly(a, b)), nil
 		}
 	}
-	if a, b := g.Record.CostMicroUSD, other.Record.CostMicroUSD; a != b {
-		return fmt.Sprintf("the cost is %d and %d micro-dollars", a, b), nil
+	if a, b := g.Record.Cost(), other.Record.Cost(); a != b {
+		return fmt.Sprintf("the cost is %s and %s", a, b), nil
 	}
 	if a, b := g.Record.Tokens, other.Record.Tokens; a != b {
 		return fmt.Sprintf("the tokens are %d and %d", a, b), nil

@@ -50,6 +50,7 @@ type Start struct {
 // A Standing is what an attempt knows of itself, and its drivers do not.
 type Standing struct {
 	CostMicroUSD int64 // spent so far; of calls that are under way, what they may cost at most
+	Unpriced     int64 // calls of which nothing bounds what they cost
 	Disagreed    int   // cases whose two workers did not agree
 }
 
@@ -358,10 +359,10 @@ func (a *attempt) beginDrivers(ctx context.Context) error {
 }
 
 func (a *attempt) standing() Standing {
-	spent := a.spentSoFar()
+	spent, unpriced := a.spentSoFar(), a.unbounded()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return Standing{CostMicroUSD: spent, Disagreed: a.disagreed}
+	return Standing{CostMicroUSD: spent, Unpriced: unpriced, Disagreed: a.disagreed}
 }
 
 // staysHere says why a case cannot be driven on another machine.
@@ -467,7 +468,7 @@ func (a *attempt) skipUnoffered(ctx context.Context, j job, given Job) error {
 	if err := a.startCase(j, ""); err != nil {
 		return err
 	}
-	g, err := a.worker.skip(j.index, given, a.cfg.Spec.MaxCostMicroUSD)
+	g, err := a.skip(j, given)
 	if err != nil {
 		return err
 	}
@@ -506,7 +507,7 @@ func (a *attempt) giveUp(ctx context.Context, j job, given Job, last error) erro
 func (a *attempt) driveRemote(ctx context.Context, claim Claim, j job, given Job) (*Graded, error) {
 	if !j.resumed && a.overBudget() {
 		claim.Verdict(errors.New("the attempt has spent its money"))
-		return a.worker.skip(j.index, given, a.cfg.Spec.MaxCostMicroUSD)
+		return a.skip(j, given)
 	}
 	if a.paid != nil {
 		var err error

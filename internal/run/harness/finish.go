@@ -5,12 +5,12 @@ import (
 	"strings"
 
 	"tallystick/internal/record/canon"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/sequential"
 	"tallystick/internal/run/agent"
-	"tallystick/internal/run/vantage"
 )
 
 // A brief is what the totals need of a record; a long attempt keeps one for
@@ -19,7 +19,7 @@ type brief struct {
 	index   int64
 	outcome evidence.Outcome
 	score   float64
-	cost    int64
+	cost    cost.Cost
 	journal *digest.ID // the head that the record names; nil if it names none
 	cached  int64      // of the cost, what was not paid now
 	*circumstances
@@ -40,7 +40,7 @@ type circumstances struct {
 // briefOf shares the circumstances of the record before, which last is, if they
 // are the same, and sets last.
 func briefOf(index int64, r *evidence.CaseScored, last **circumstances) brief {
-	b := brief{index: index, outcome: r.Outcome, cost: r.CostMicroUSD}
+	b := brief{index: index, outcome: r.Outcome, cost: r.Cost()}
 	if r.Paid != nil {
 		b.journal = &r.Paid.Journal
 	}
@@ -77,8 +77,7 @@ type Summary struct {
 	Unanswered     int      // of the errors, those that asked for a reply that is not recorded
 	MeanScore      *float64 // over scored cases; nil if there is none
 	FailureModes   []string
-	CostMicroUSD   int64
-	CostUnknown    bool           // of some case: its agent's calls could not be seen
+	Cost           cost.Cost
 	Paid           *evidence.Paid // by every execution and the judge; nil if nothing was live
 	IsolationClass string         // of the grading; "mixed" if cases differ
 	ByRubric       bool           // a rubric graded some of them
@@ -110,11 +109,10 @@ func (a *attempt) summary() *Summary {
 				continue
 			}
 			s.Outcomes[b.outcome]++
-			s.CostMicroUSD += b.cost
+			s.Cost = s.Cost.Plus(b.cost)
 			if b.missed {
 				s.Unanswered++
 			}
-			s.CostUnknown = s.CostUnknown || vantage.Of(b.vantage).Sees(vantage.Cost).Sight != vantage.Seen
 			if b.outcome == evidence.Passed || b.outcome == evidence.Failed {
 				sum += b.score
 				scored++
@@ -166,7 +164,7 @@ func (a *attempt) finish() error {
 		return err
 	}
 	f := &evidence.AttemptFinished{SchemaVersion: evidence.SchemaVersion, Attempt: a.id, Outcomes: s.Outcomes, MeanScore: s.MeanScore, FailureModes: s.FailureModes,
-		Events: &listed, EventCount: a.list.count, RuntimeMS: max(0, now.Sub(a.started).Milliseconds()), CostMicroUSD: s.CostMicroUSD, Paid: s.Paid, Stopped: s.Stopped}
+		Events: &listed, EventCount: a.list.count, RuntimeMS: max(0, now.Sub(a.started).Milliseconds()), CostMicroUSD: s.Cost.MicroUSD, Unpriced: &s.Cost.Unpriced, CostUntold: s.Cost.Untold, Paid: s.Paid, Stopped: s.Stopped}
 	if err := a.sets(f); err != nil {
 		return err
 	}

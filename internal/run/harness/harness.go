@@ -105,6 +105,7 @@ type attempt struct {
 	results   map[planned]brief
 	last      *circumstances // of the last of these
 	spent     int64          // micro-dollars, for the limit of the attempt
+	unpriced  int64          // calls that are not in it
 	suspended []string
 	disagreed int // cases that two workers of a fleet ran with another result
 	finished  bool
@@ -219,7 +220,7 @@ func (a *attempt) execute(ctx context.Context, n int, j job) (*Graded, error) {
 	// What was paid for already is brought to its end: nothing new is sent that
 	// does not fit into the limit.
 	if !j.resumed && a.overBudget() {
-		return a.worker.skip(j.index, given, a.cfg.Spec.MaxCostMicroUSD)
+		return a.skip(j, given)
 	}
 	if a.paid != nil {
 		var err error
@@ -242,7 +243,30 @@ func (a *attempt) execute(ctx context.Context, n int, j job) (*Graded, error) {
 
 // overBudget reports whether the attempt has spent what it may.
 func (a *attempt) overBudget() bool {
-	return a.cfg.Spec.MaxCostMicroUSD > 0 && a.spentSoFar() >= a.cfg.Spec.MaxCostMicroUSD
+	return a.cfg.Spec.MaxCostMicroUSD > 0 && (a.spentSoFar() >= a.cfg.Spec.MaxCostMicroUSD || a.unbounded() > 0)
+}
+
+// unbounded is how many calls there are of which nothing bounds what they cost. The
+// journal of a live attempt counts an unpriced call at the most that it can have cost;
+// a recording does not tell that.
+func (a *attempt) unbounded() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.paid != nil {
+		return 0
+	}
+	return a.unpriced
+}
+
+// skip passes over a case, because the money is spent or may be.
+func (a *attempt) skip(j job, given Job) (*Graded, error) {
+	limit := a.cfg.Spec.MaxCostMicroUSD
+	why := fmt.Errorf("the attempt has spent its limit of %d micro-dollars; the case was not run", limit)
+	if n := a.unbounded(); n > 0 {
+		why = fmt.Errorf("the attempt may have spent its limit of %d micro-dollars, because the cost of %s is not known; the case was not run (run without --max-cost, or record again with the prices of the models in providers.yaml and usage in the replies)",
+			limit, plain.Plural(int(n), "call"))
+	}
+	return a.worker.skip(j.index, given, limit, why)
 }
 
 // spentSoFar is what the attempt has cost, calls that are under way at their most.
@@ -276,7 +300,8 @@ func (a *attempt) record(j job, g *Graded) error {
 	defer a.mu.Unlock()
 	b := briefOf(pos.Index, &g.Record, &a.last)
 	a.results[planned{j.id, j.repeat}] = b
-	a.spent += b.cost - b.cached
+	a.spent += b.cost.MicroUSD - b.cached
+	a.unpriced += b.cost.Unpriced
 	if a.answered() {
 		a.withdraw()
 	}
@@ -370,7 +395,7 @@ func RecordingEntry(class, caseID string, c *cassette.Cassette, d digest.Content
 	t := c.Header.Totals
 	models := int(t.ModelCalls)
 	return &evidence.CassetteRecorded{Class: class, CaseID: caseID, Digest: d, Provenance: string(c.Header.Provenance), Kept: true,
-		Calls: len(c.Interactions), CostMicro: t.CostMicrodollars, ModelCalls: &models, Endpoints: c.Header.Endpoints}
+		Calls: len(c.Interactions), CostMicro: t.CostMicrodollars, Unpriced: &t.UnpricedCalls, ModelCalls: &models, Endpoints: c.Header.Endpoints}
 }
 
 func (a *attempt) suspend(j job) error {

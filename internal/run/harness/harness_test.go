@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tallystick/internal/record/canon"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
@@ -336,7 +337,7 @@ func TestBoundariesAndHeadAreExact(t *testing.T) {
 
 // goldenHead changes whenever anything that is hashed on the way changes; then
 // look at what changed before you write the new one here.
-const goldenHead = "sha256:34bd400fb40067a74e4317aa1967dde5b7709cab53e3d8421254855b4d4caa91"
+const goldenHead = "sha256:68305898394c756ff26128520975a9010aeca1a91f1c138e654afc08f191a5c8"
 
 // TestMachineWithoutTheRubricsImageRegistersNothing: an attempt that was never
 // going to finish must not stay in the ledger, where it counts against its
@@ -398,11 +399,12 @@ func TestSpentIsThatOfTheAttemptToGoOnWith(t *testing.T) {
 	for n, costs := range [][]int64{{7}, {30, 12}} {
 		id := fmt.Sprintf("sums.default.%d", n+1)
 		p.registered(&evidence.AttemptRegistered{Attempt: id, Class: "sums", Target: "default"})
-		for i, cost := range costs {
-			p.open[id].results[planned{fmt.Sprint(i), 1}] = brief{cost: cost}
+		for i, micro := range costs {
+			p.open[id].results[planned{fmt.Sprint(i), 1}] = brief{cost: cost.Of(micro, 1)}
 		}
 	}
-	if got, other := p.newestOpen("sums", "default").spent(), p.newestOpen("sums", "other"); got != 42 || other != nil {
-		t.Errorf("spent %d, by another target %v; want 42 and none", got, other)
+	got, unpriced := p.newestOpen("sums", "default").spent()
+	if other := p.newestOpen("sums", "other"); got != 42 || unpriced != 2 || other != nil {
+		t.Errorf("spent %d, %d calls unpriced, by another target %v; want 42, 2 and none", got, unpriced, other)
 	}
 }

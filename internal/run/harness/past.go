@@ -112,11 +112,12 @@ func (p *Past) newestOpen(class, target string) *unfinished {
 
 func (p *Past) note(u *unfinished) { p.Noted = append(p.Noted, u.registered.Attempt) }
 
-func (u *unfinished) spent() (sum int64) {
+func (u *unfinished) spent() (sum, unpriced int64) {
 	for _, b := range u.results {
-		sum += b.cost - b.cached
+		sum += b.cost.MicroUSD - b.cached
+		unpriced += b.cost.Unpriced
 	}
-	return sum
+	return sum, unpriced
 }
 
 func (u *unfinished) done() int  { return len(u.results) }
@@ -259,7 +260,8 @@ func (a *attempt) resume() (err error) {
 		return err
 	}
 	a.registered = &u.registered
-	a.id, a.number, a.results, a.spent = u.registered.Attempt, u.registered.Number, u.results, u.spent()
+	a.id, a.number, a.results = u.registered.Attempt, u.registered.Number, u.results
+	a.spent, a.unpriced = u.spent()
 	if err := a.resumePaid(u); err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package harness
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"tallystick/internal/record/canon"
@@ -249,11 +248,11 @@ func (r *run) sameAsBefore() error {
 }
 
 // skip makes the record of a case that is not run because the attempt has spent
-// its money. It is truncated and never quietly missing.
-func (w *Worker) skip(index int, j Job, limit int64) (*Graded, error) {
+// its money, as why says. It is truncated and never quietly missing.
+func (w *Worker) skip(index int, j Job, limit int64, why error) (*Graded, error) {
 	return w.notRun(index, j, func(s *session.Session) {
 		_ = s.Event(&trajectory.LimitReached{Limit: "cost_microdollars", Max: limit})
-		s.Halt(session.Truncated, refusal.LimitReached, fmt.Errorf("the attempt has spent its limit of %d micro-dollars; the case was not run", limit))
+		s.Halt(session.Truncated, refusal.LimitReached, why)
 	})
 }
 

@@ -94,6 +94,7 @@ type call struct {
 	payer   Payer
 	request digest.ID
 	tries   int
+	unknown int64 // tries that were sent, outcome unknown
 	replied bool
 	at      int64 // of the reply's line in the file
 	size    int
@@ -296,6 +297,7 @@ func (j *Journal) takeIntent(l *Line) {
 		j.calls[l.of()] = append(j.calls[l.of()], c)
 	}
 	c.tries++
+	c.unknown++
 	s := &sent{of: c, task: task{l.Case, l.Repeat}}
 	if l.Ceiling != nil {
 		s.ceiling = *l.Ceiling
@@ -309,6 +311,9 @@ func (j *Journal) takeOutcome(l *Line, at int64, size int) {
 	delete(j.sent, l.Intent)
 	if l.Kind == Reply {
 		s.of.replied, s.of.at, s.of.size = true, at, size
+	}
+	if l.Outcome != Unknown {
+		s.of.unknown--
 	}
 	known := evidence.Paid{Unknown: -1, UnknownMicroUSD: -s.ceiling}
 	switch {

@@ -18,6 +18,7 @@ type Running struct {
 	// Guarded by the journal's lock.
 	left    []*call // of an earlier process, and not yet made again
 	retries int     // of an earlier process
+	unknown int64   // of these and the last tries, the agent's that may have been billed
 	differs error   // why it is not the same execution
 }
 
@@ -32,6 +33,9 @@ func (j *Journal) Case(e Execution) (*Running, error) {
 	}
 	for _, k := range c.left {
 		c.retries += k.tries - 1
+		if k.payer == Agent {
+			c.unknown += k.unknown
+		}
 	}
 	return c, j.append(&Line{Kind: Resumed, Case: e.Case, Repeat: e.Repeat, Execution: e.Number, At: j.time()})
 }
@@ -57,6 +61,15 @@ func (c *Running) Retries() int {
 		return 0
 	}
 	return c.retries
+}
+
+// Unanswered is how many tries of the agent's calls, by earlier processes, were sent
+// and may have been billed.
+func (c *Running) Unanswered() int64 {
+	if c == nil {
+		return 0
+	}
+	return c.unknown
 }
 
 // A Call is one request of the execution, to be answered from the journal or to

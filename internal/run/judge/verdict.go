@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"tallystick/internal/record/canon"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/format"
@@ -186,3 +187,6 @@ func ParseDocument(data []byte) (*Document, error) {
 	}
 	return &d, d.Validate()
 }
+
+// Cost is what the calls of the verdict cost.
+func (d *Document) Cost() cost.Cost { return cost.Of(d.CostMicroUSD, int64(d.Unpriced)) }

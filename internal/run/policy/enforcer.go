@@ -34,6 +34,7 @@ type decided struct {
 // Totals is what a case used so far.
 type Totals struct {
 	CostMicroUSD int64
+	Unpriced     int64 // model calls whose cost is not known
 	Tokens       int64
 	ToolCalls    int64 // recorded tool calls, denied ones included
 	Latency      time.Duration
@@ -43,6 +44,7 @@ type Totals struct {
 type Usage struct {
 	Executed     bool
 	CostMicroUSD int64
+	Unpriced     bool // what the call cost is not known
 	Tokens       int64
 	Latency      time.Duration
 }
@@ -216,6 +218,9 @@ func (e *Enforcer) Charge(callID string, use Usage) ([]Violation, error) {
 		return nil, fmt.Errorf("charging %q: cost %d, tokens %d or latency %v is negative", cut(callID), use.CostMicroUSD, use.Tokens, use.Latency)
 	}
 	e.totals.Latency += use.Latency
+	if use.Unpriced {
+		e.totals.Unpriced++
+	}
 	return e.charge(callID, use.CostMicroUSD, use.Tokens), nil
 }
 

@@ -206,7 +206,7 @@ func TestBudgetsAreViolatedByEveryLaterCall(t *testing.T) {
 		e.Decide(c)
 		wantViolations(t, e, c, Usage{Executed: tt.name != "Bash", CostMicroUSD: tt.cost, Tokens: 3, Latency: time.Second}, tt.want...)
 	}
-	if got := e.Totals(); got != (Totals{110, 15, 5, 5 * time.Second}) {
+	if got := e.Totals(); got != (Totals{CostMicroUSD: 110, Tokens: 15, ToolCalls: 5, Latency: 5 * time.Second}) {
 		t.Errorf("totals %+v", got)
 	}
 	got, err := e.Charge("model-1", Usage{CostMicroUSD: 5, Tokens: 10})
@@ -487,6 +487,34 @@ func BenchmarkDecideAndRecord(b *testing.B) {
 		}
 		if _, err := e.Record(c, Usage{Executed: true}); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// A cap that cannot be shown to hold does not hold.
+func TestUnknownSpendIsNotBelowACap(t *testing.T) {
+	most := int64(1_000_000)
+	for _, rule := range []Rule{
+		{ID: "cap", Kind: CapSpend, MaxCostMicroUSD: &most},
+		{ID: "when", Kind: ConditionKind, When: "spent_microdollars > 1000000.0", Then: Deny},
+	} {
+		p := ForMode(Autonomous)
+		p.Rules = []Rule{rule}
+		set, err := Compile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, unpriced := range []bool{false, true} {
+			e, err := set.Enforcer(time.Time{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := e.Charge("m1", Usage{Executed: true, CostMicroUSD: 5, Unpriced: unpriced}); err != nil {
+				t.Fatal(err)
+			}
+			if d := e.Decide(tool("1", "Read")); d.Permits() == unpriced {
+				t.Errorf("%s, unpriced %v: %+v", rule.ID, unpriced, d)
+			}
 		}
 	}
 }

@@ -178,6 +178,9 @@ func (e *Enforcer) applies(r *Rule, c *Call) (bool, because) {
 		return true, because{text: "an approval is required"}
 	case CapSpend:
 		total := add(e.totals.CostMicroUSD, c.CostMicroUSD)
+		if n := e.totals.Unpriced; n > 0 { // the cap cannot be shown to hold
+			return true, because{text: fmt.Sprintf("spend would be at least %d with %d calls unpriced, the cap is %d micro-dollars", total, n, *r.MaxCostMicroUSD)}
+		}
 		return total > *r.MaxCostMicroUSD, because{text: fmt.Sprintf("spend would be %d, the cap is %d micro-dollars", total, *r.MaxCostMicroUSD)}
 	case CapTokens:
 		total := add(e.totals.Tokens, c.Tokens)
@@ -209,6 +212,10 @@ func (e *Enforcer) holds(r *Rule, c *Call) (bool, error) {
 			return false, errors.New("arguments are null, expected an object")
 		}
 	}
+	var spent any = float64(e.totals.CostMicroUSD)
+	if n := e.totals.Unpriced; n > 0 {
+		spent = expression.Unknown(fmt.Sprintf("spent_microdollars is not known: %d calls are unpriced", n))
+	}
 	return e.set.conditions[r.ID].Holds(map[string]any{
 		"action":             string(c.Action),
 		"name":               c.Name,
@@ -216,7 +223,7 @@ func (e *Enforcer) holds(r *Rule, c *Call) (bool, error) {
 		"args":               args,
 		"turn":               float64(c.Turn),
 		"cost_microdollars":  float64(c.CostMicroUSD),
-		"spent_microdollars": float64(e.totals.CostMicroUSD),
+		"spent_microdollars": spent,
 		"tokens_used":        float64(e.totals.Tokens),
 		"tool_calls":         float64(e.totals.ToolCalls),
 	})

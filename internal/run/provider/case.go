@@ -79,7 +79,7 @@ func (c *LiveSide) Unused() int {
 // Stats counts what was done for the agent and for the judge.
 func (c *LiveSide) Stats() Stats {
 	s, j := c.Live.Stats(), c.Judges.Stats()
-	return Stats{s.Calls + j.Calls, s.Replayed + j.Replayed, s.Recalled + j.Recalled, s.Retries + j.Retries, s.Refused + j.Refused, s.Broken + j.Broken, s.Failed + j.Failed}
+	return Stats{s.Calls + j.Calls, s.Replayed + j.Replayed, s.Recalled + j.Recalled, s.Retries + j.Retries, s.Unanswered + j.Unanswered, s.Refused + j.Refused, s.Broken + j.Broken, s.Failed + j.Failed}
 }
 
 // JudgeModels answers the judge of the case.

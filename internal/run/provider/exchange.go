@@ -16,6 +16,7 @@ import (
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/cassette"
+	"tallystick/internal/run/session"
 )
 
 // A reply is what came of one try.
@@ -41,10 +42,21 @@ func (r *reply) cost(it *cassette.Interaction, most int64) int64 {
 	switch {
 	case it != nil && it.Model.CostMicrodollars != nil:
 		return *it.Model.CostMicrodollars
-	case r.status >= 400 || !r.sent:
+	case !r.maybePaid():
 		return 0
 	}
 	return most
+}
+
+// maybePaid reports whether the provider may bill the try.
+func (r *reply) maybePaid() bool { return r.sent && r.status < 400 }
+
+// sentError tells the session whether a call that failed may have been billed.
+func (r *reply) sentError(err error) error {
+	if r.maybePaid() {
+		return &session.SentError{Err: err}
+	}
+	return err
 }
 
 // reason says why a try is made again, without anything the server wrote.

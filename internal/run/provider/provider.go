@@ -92,9 +92,11 @@ type Stats struct {
 	Replayed int // that a recording answered
 	Recalled int // that the journal answered: an earlier process paid for them
 	Retries  int
-	Refused  int // calls whose last answer has an error status
-	Broken   int // streams that are not complete
-	Failed   int // calls without any answer to keep
+	// Unanswered are the tries before a retry that were sent and may have been billed.
+	Unanswered int
+	Refused    int // calls whose last answer has an error status
+	Broken     int // streams that are not complete
+	Failed     int // calls without any answer to keep
 }
 
 // New makes a Live.
@@ -246,7 +248,12 @@ func (c *call) run(ctx context.Context) (*cassette.Interaction, error) {
 		if err := c.failed(r); err != nil {
 			return nil, err
 		}
-		l.count(func(s *Stats) { s.Retries++ })
+		l.count(func(s *Stats) {
+			s.Retries++
+			if r.maybePaid() {
+				s.Unanswered++
+			}
+		})
 		if l.cfg.OnRetry != nil {
 			l.cfg.OnRetry(Retry{Number: number, Reason: r.reason(), Wait: wait})
 		}
@@ -284,7 +291,7 @@ func (c *call) keep(ctx context.Context, r *reply) (*cassette.Interaction, error
 		if err := c.failed(r); err != nil {
 			return nil, err
 		}
-		return nil, c.failure(ctx, r.err)
+		return nil, r.sentError(c.failure(ctx, r.err))
 	}
 	it, err := l.cfg.Recorder.Model(cassette.ModelTraffic{API: c.api, Request: c.body, Status: r.status, Headers: kept(r.header),
 		Body: r.body, Streamed: r.streamed, Latency: r.latency, From: r.from, RequestID: requestID(r.header), Purpose: l.cfg.Purpose})
@@ -294,12 +301,12 @@ func (c *call) keep(ctx context.Context, r *reply) (*cassette.Interaction, error
 		if err := c.failed(r); err != nil {
 			return nil, err
 		}
-		return nil, fmt.Errorf("the reply of %s: %w", c.endpoint.Provider, c.live.cfg.Access.clean(err))
+		return nil, r.sentError(fmt.Errorf("the reply of %s: %w", c.endpoint.Provider, c.live.cfg.Access.clean(err)))
 	}
 	if err := c.replied(it); err != nil {
 		c.settle(c.most) // the books have it as sent, and no more
 		l.count(func(s *Stats) { s.Failed++ })
-		return nil, err
+		return nil, r.sentError(err)
 	}
 	c.settle(r.cost(it, c.most))
 	c.release(r)
@@ -313,10 +320,10 @@ func (c *call) keep(ctx context.Context, r *reply) (*cassette.Interaction, error
 		}
 	})
 	if r.client != nil {
-		return nil, r.client
+		return nil, r.sentError(r.client)
 	}
 	if r.err != nil && ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return nil, r.sentError(context.Cause(ctx))
 	}
 	return it, nil
 }

@@ -130,7 +130,7 @@ func (r *replayed) modelReply(p *trajectory.ModelCallCompleted) error {
 	if err != nil {
 		return err
 	}
-	reply := Reply{Text: text, TokensIn: p.TokensIn, TokensOut: p.TokensOut, CostMicroUSD: p.CostMicroUSD, LatencyMS: p.LatencyMS}
+	reply := Reply{Text: text, TokensIn: p.TokensIn, TokensOut: p.TokensOut, CostMicroUSD: p.CostMicroUSD, Unpriced: p.Unpriced, LatencyMS: p.LatencyMS}
 	if status, ok := strings.CutPrefix(p.Error, "status "); ok {
 		reply.Text = ""
 		if reply.Status, err = strconv.Atoi(status); err != nil {

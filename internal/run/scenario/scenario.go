@@ -162,6 +162,9 @@ type Reply struct {
 	TokensOut    int64 `json:"tokens_out,omitempty"`
 	CostMicroUSD int64 `json:"cost_microdollars,omitempty"`
 	LatencyMS    int64 `json:"latency_ms,omitempty"`
+	// Unpriced says that what the reply cost is not known: one that was made of a
+	// run whose call had no price or no usage.
+	Unpriced bool `json:"unpriced,omitempty"`
 
 	// Status answers with an HTTP error instead.
 	Status int `json:"status,omitempty"`
@@ -308,6 +311,8 @@ func (r *Reply) validate() error {
 		return fmt.Errorf("expected text or tool_calls, or a refusal, or a status")
 	case r.Status != 0 && (r.Status < 400 || r.Status > 599):
 		return fmt.Errorf("status is %d, expected 400 to 599", r.Status)
+	case r.Unpriced && r.CostMicroUSD != 0:
+		return fmt.Errorf("the reply has a cost and is unpriced, expected one of them")
 	case r.TokensIn < 0 || r.TokensOut < 0 || r.CostMicroUSD < 0 || r.LatencyMS < 0:
 		return fmt.Errorf("tokens, cost or latency is negative")
 	}

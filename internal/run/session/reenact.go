@@ -384,8 +384,7 @@ func (a *actor) echoHidden(p trajectory.Payload) error {
 	defer a.s.mu.Unlock()
 	if p, ok := p.(*trajectory.ToolExecuted); ok {
 		a.s.elapsed += time.Duration(p.LatencyMS) * time.Millisecond
-		a.s.counts.CostMicroUSD += p.CostMicroUSD
-		a.s.counts.Tokens += p.Tokens
+		a.s.spend(p)
 	}
 	if f, ok := p.(*trajectory.Failure); ok {
 		_ = a.s.halt(Failed, refusal.Name(f.Name), errors.New(f.Detail))

@@ -124,8 +124,10 @@ func compose(api wire.API, request cassette.Request, body []byte, r *scenario.Re
 	if usage.OutputTokens == 0 {
 		usage.OutputTokens = int64(len(r.Text)+len(r.Refusal)+3) / 4
 	}
-	cost := r.CostMicroUSD
-	call := &cassette.ModelCall{API: api, CostMicrodollars: &cost, Request: request.Canonical(), Usage: usage}
+	call := &cassette.ModelCall{API: api, Request: request.Canonical(), Usage: usage}
+	if !r.Unpriced {
+		call.CostMicrodollars = &r.CostMicroUSD
+	}
 	call.Response.Status = 200
 	var err error
 	if r.Status != 0 {

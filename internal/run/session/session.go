@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"tallystick/internal/record/canon"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/cassette"
@@ -134,18 +135,17 @@ type Session struct {
 // Counts sums up a case for its record.
 type Counts struct {
 	Turns, Violations, Rollbacks, RollbacksIdentical, Retries int
-	Tokens, CostMicroUSD                                      int64
-	Unpriced                                                  int // model calls with an unknown cost
+	Tokens                                                    int64
+	Cost                                                      cost.Cost
 }
 
-// CountsOf counts what a trajectory shows, as the session counted that wrote it; but
-// for the calls without a price, of which events do not tell.
+// CountsOf counts what a trajectory shows, as the session counted that wrote it. Calls
+// that were cut off at its end are unpriced, which only the whole of it shows.
 func CountsOf(v *trajectory.Verified) (n Counts) {
+	spent := trajectory.SpendingOf(v)
+	n.Tokens, _ = spent.Tokens()
+	n.Cost = spent.Cost()
 	for e := range v.Events() {
-		if p, ok := e.Payload.(trajectory.Spender); ok {
-			tokens, microUSD := p.Spent()
-			n.Tokens, n.CostMicroUSD = n.Tokens+tokens, n.CostMicroUSD+microUSD
-		}
 		switch p := e.Payload.(type) {
 		case *trajectory.TurnStarted:
 			n.Turns++
@@ -518,11 +518,33 @@ func (s *Session) answer(ctx context.Context, api wire.API, body []byte, request
 	return s.cfg.Models.Call(ctx, api, body, onChunk)
 }
 
+// SentError is the error of a model call that was sent: it may have been billed, and how
+// much is not known.
+type SentError struct{ Err error }
+
+func (e *SentError) Error() string { return e.Err.Error() }
+
+func (e *SentError) Unwrap() error { return e.Err }
+
+func wasSent(err error) bool {
+	var sent *SentError
+	return errors.As(err, &sent)
+}
+
+// spend counts what an event says was spent, for the limits and the policy.
+func (s *Session) spend(p trajectory.Spender) {
+	tokens, of := p.Spent()
+	s.counts.Tokens += tokens
+	s.counts.Cost = s.counts.Cost.Plus(of)
+}
+
 func (s *Session) modelFailed(id string, err error) error {
 	name, detail := nameOf(err)
-	if eerr := s.event(&trajectory.Failure{Call: id, Name: string(name), Detail: cutText(s.safe(detail), maxDetail)}); eerr != nil {
+	failed := &trajectory.Failure{Call: id, Name: string(name), Detail: cutText(s.safe(detail), maxDetail), Unpriced: wasSent(err)}
+	if eerr := s.event(failed); eerr != nil {
 		return eerr
 	}
+	s.spend(failed)
 	var stop *Stop
 	if errors.As(err, &stop) {
 		s.stop = stop
@@ -538,15 +560,12 @@ func (s *Session) modelDone(id string, it *cassette.Interaction) error {
 	m := it.Model
 	latency := time.Duration(it.LatencyMS) * time.Millisecond
 	s.elapsed += latency
-	var cost int64
-	if m.CostMicrodollars != nil {
-		cost = *m.CostMicrodollars
-	} else {
-		s.counts.Unpriced++
-	}
 	text, finish := replyText(m)
-	done := &trajectory.ModelCallCompleted{Call: id, CostMicroUSD: cost, FinishReason: finish, LatencyMS: it.LatencyMS,
+	done := &trajectory.ModelCallCompleted{Call: id, Unpriced: m.CostMicrodollars == nil, FinishReason: finish, LatencyMS: it.LatencyMS,
 		Output: s.content(text, trajectory.ResultHead), Source: s.cfg.Source, TokensIn: m.Usage.In(), TokensOut: m.Usage.OutputTokens}
+	if m.CostMicrodollars != nil {
+		done.CostMicroUSD = *m.CostMicrodollars
+	}
 	if m.Response.Status >= 400 {
 		done.Error = "status " + strconv.FormatInt(m.Response.Status, 10)
 	}
@@ -556,9 +575,8 @@ func (s *Session) modelDone(id string, it *cassette.Interaction) error {
 	if err := s.observeReply(id, m); err != nil {
 		return err
 	}
-	s.counts.Tokens += m.Usage.Total()
-	s.counts.CostMicroUSD += cost
-	violations, err := s.enforcer.Charge(id, policy.Usage{Executed: true, CostMicroUSD: cost, Tokens: m.Usage.Total(), Latency: latency})
+	s.spend(done)
+	violations, err := s.enforcer.Charge(id, policy.Usage{Executed: true, CostMicroUSD: done.CostMicroUSD, Unpriced: done.Unpriced, Tokens: m.Usage.Total(), Latency: latency})
 	if err != nil {
 		return s.halt(Broken, refusal.Failed, err)
 	}
@@ -584,7 +602,7 @@ func (s *Session) checkLimits() error {
 	switch {
 	case l.Tokens > 0 && s.counts.Tokens >= l.Tokens:
 		return s.limit("tokens", l.Tokens)
-	case l.CostMicroUSD > 0 && s.counts.CostMicroUSD >= l.CostMicroUSD:
+	case l.CostMicroUSD > 0 && s.counts.Cost.MicroUSD >= l.CostMicroUSD:
 		return s.limit("cost_microdollars", l.CostMicroUSD)
 	case l.Wall > 0 && s.elapsed >= l.Wall:
 		return s.limit("wall_clock_ms", l.Wall.Milliseconds())

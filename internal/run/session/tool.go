@@ -130,15 +130,15 @@ func (s *Session) execute(ctx context.Context, call policy.Call, c ToolCall, arg
 		}
 	}
 	s.elapsed += result.Latency
-	s.counts.CostMicroUSD += result.CostMicroUSD
-	s.counts.Tokens += result.Tokens
 	reply := ToolReply{Text: string(result.JSON), Trust: result.Trust}
 	if result.Error != "" {
 		reply = ToolReply{Text: result.Error, IsError: true, Reason: result.Error, Trust: result.Trust}
 	}
-	if err := s.event(&trajectory.ToolExecuted{Call: call.ID, Name: s.named(c.Name), Args: args, Error: cutText(s.safe(result.Error), maxDetail),
+	executed := &trajectory.ToolExecuted{Call: call.ID, Name: s.named(c.Name), Args: args, Error: cutText(s.safe(result.Error), maxDetail),
 		LatencyMS: result.Latency.Milliseconds(), CostMicroUSD: result.CostMicroUSD, Tokens: result.Tokens, Source: result.Source, Trust: result.Trust,
-		Result: s.content(reply.Text, trajectory.ResultHead)}); err != nil {
+		Result: s.content(reply.Text, trajectory.ResultHead)}
+	s.spend(executed)
+	if err := s.event(executed); err != nil {
 		return ToolReply{}, err
 	}
 	for _, f := range result.Findings {

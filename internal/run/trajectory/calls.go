@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/run/policy"
 )
@@ -59,6 +60,9 @@ type ModelCallCompleted struct {
 	Source       string  `json:"source"`
 	TokensIn     int64   `json:"tokens_in"`
 	TokensOut    int64   `json:"tokens_out"`
+	// Unpriced says that CostMicroUSD is not what the call cost: the price of the
+	// model or the usage of the call is not known.
+	Unpriced bool `json:"unpriced,omitempty"`
 }
 
 // Type is model_call_completed.
@@ -71,14 +75,21 @@ func (p *ModelCallCompleted) Summary() string { return "model: " + p.Output.Head
 func (*ModelCallCompleted) Subject() (string, bool) { return "", false }
 
 // Spent is what the call cost.
-func (p *ModelCallCompleted) Spent() (tokens, microUSD int64) {
-	return p.TokensIn + p.TokensOut, p.CostMicroUSD
+func (p *ModelCallCompleted) Spent() (tokens int64, of cost.Cost) {
+	return p.TokensIn + p.TokensOut, costOf(p.CostMicroUSD, p.Unpriced)
+}
+
+func costOf(microUSD int64, unpriced bool) cost.Cost {
+	if unpriced {
+		return cost.Of(microUSD, 1)
+	}
+	return cost.Of(microUSD, 0)
 }
 
 func (*ModelCallCompleted) golden() golden {
 	return golden{
 		line:    []string{"call", "finish_reason"},
-		without: []string{"source"},
+		without: []string{"source", "unpriced"},
 		changes: []change{{ChangedOutput, []string{"output", "finish_reason", "error"}}},
 	}
 }
@@ -136,7 +147,9 @@ func (p *ToolExecuted) Summary() string { return p.Name + " gave " + p.Result.He
 func (p *ToolExecuted) Subject() (string, bool) { return p.Name, true }
 
 // Spent is what the call cost.
-func (p *ToolExecuted) Spent() (tokens, microUSD int64) { return p.Tokens, p.CostMicroUSD }
+func (p *ToolExecuted) Spent() (tokens int64, of cost.Cost) {
+	return p.Tokens, costOf(p.CostMicroUSD, false)
+}
 
 func (*ToolExecuted) golden() golden {
 	return golden{

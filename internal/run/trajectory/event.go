@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"tallystick/internal/record/canon"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/digest"
 )
 
@@ -79,7 +80,7 @@ type Payload interface {
 // a run asks for it and not for single types.
 type Spender interface {
 	Payload
-	Spent() (tokens, microUSD int64)
+	Spent() (tokens int64, of cost.Cost)
 }
 
 // A row is what is looked up by the name of a type.

@@ -31,8 +31,7 @@ type State struct {
 	// them: evidence of an agent that went around the policy.
 	Unpermitted []Unpermitted
 
-	CostMicroUSD int64
-	Tokens       int64
+	Spending Spending
 }
 
 // An Entry is one entry of memory.
@@ -113,10 +112,7 @@ func subject(call string, a policy.Action, name string) string {
 
 func (r *replay) apply(e *Event) error {
 	s := r.state
-	if p, ok := e.Payload.(Spender); ok {
-		tokens, microUSD := p.Spent()
-		s.Tokens, s.CostMicroUSD = s.Tokens+tokens, s.CostMicroUSD+microUSD
-	}
+	s.Spending.Add(e.Payload)
 	switch p := e.Payload.(type) {
 	case *PolicyDecision:
 		s.Decisions = append(s.Decisions, TurnDecision{e.Turn, e.Seq, *p})

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/policy"
 )
@@ -36,8 +37,8 @@ func TestReplayRebuildsTheStateAtEachTurn(t *testing.T) {
 	if len(s.Decisions) != 2 || s.Decisions[0].Verdict != policy.Escalate || s.Decisions[1].Check != policy.Confirmed || len(s.Pending) != 0 {
 		t.Errorf("decisions %+v, pending %+v", s.Decisions, s.Pending)
 	}
-	if s.CostMicroUSD != 20 || s.Tokens != 133 {
-		t.Errorf("cost %d, tokens %d", s.CostMicroUSD, s.Tokens)
+	if tokens, uncounted := s.Spending.Tokens(); s.Spending.Cost() != cost.Of(20, 0) || tokens != 133 || uncounted != 0 {
+		t.Errorf("cost %s, tokens %d, %d calls do not tell", s.Spending.Cost(), tokens, uncounted)
 	}
 
 	s = state(2)

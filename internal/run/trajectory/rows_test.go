@@ -98,7 +98,7 @@ func TestWhatCostsIsASpender(t *testing.T) {
 		p := NewPayload(typ)
 		var costs []string
 		for _, name := range members(p) {
-			if name == "cost_microdollars" || strings.HasPrefix(name, "tokens") {
+			if name == "cost_microdollars" || name == "unpriced" || strings.HasPrefix(name, "tokens") {
 				costs = append(costs, name)
 			}
 		}
@@ -117,6 +117,10 @@ func TestWhatCostsIsASpender(t *testing.T) {
 			if at < 0 {
 				continue
 			}
+			if name == "unpriced" {
+				v.FieldByIndex(f.Index).SetBool(true)
+				continue
+			}
 			amount := int64(1) << at
 			v.FieldByIndex(f.Index).SetInt(amount)
 			if name == "cost_microdollars" {
@@ -125,8 +129,8 @@ func TestWhatCostsIsASpender(t *testing.T) {
 				want[0] += amount
 			}
 		}
-		if tokens, microUSD := spender.Spent(); tokens != want[0] || microUSD != want[1] {
-			t.Errorf("%s: spent %d tokens and %d, expected %d and %d", typ, tokens, microUSD, want[0], want[1])
+		if tokens, of := spender.Spent(); tokens != want[0] || of.MicroUSD != want[1] || (of.Unpriced == 1) != slices.Contains(costs, "unpriced") {
+			t.Errorf("%s: spent %d tokens and %s, expected %d and %d", typ, tokens, of, want[0], want[1])
 		}
 	}
 }

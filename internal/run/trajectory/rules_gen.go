@@ -114,6 +114,8 @@ func (p *Failure) Validate() error {
 		return broken("name", "is empty")
 	case len(p.Name) > 512:
 		return broken("name", "has %d bytes, expected at most 512", len(p.Name))
+	case p.Unpriced && p.Call == "":
+		return broken("unpriced", "is there without call")
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package trajectory
 import (
 	"fmt"
 
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/evidence"
 )
 
@@ -61,7 +62,12 @@ type Failure struct {
 	Call   string `json:"call,omitempty"`
 	Detail string `json:"detail"`
 	Name   string `json:"name"`
+	// Unpriced says that the call was sent and may have been billed.
+	Unpriced bool `json:"unpriced,omitempty"`
 }
+
+// Spent is what a call cost that failed: nothing that is known.
+func (p *Failure) Spent() (tokens int64, of cost.Cost) { return 0, costOf(0, p.Unpriced) }
 
 // Type is error.
 func (*Failure) Type() Type { return ErrorType }
@@ -73,5 +79,5 @@ func (p *Failure) Summary() string { return p.Name + ": " + p.Detail }
 func (p *Failure) Subject() (string, bool) { return p.Name, true }
 
 func (*Failure) golden() golden {
-	return golden{line: []string{"name"}}
+	return golden{line: []string{"name"}, without: []string{"unpriced"}}
 }

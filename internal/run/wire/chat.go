@@ -35,7 +35,8 @@ var openAIIrrelevant = []string{"metadata", "prompt_cache_key", "prompt_cache_re
 	"service_tier", "store", "stream", "stream_options", "user"}
 
 var chatRow = row{api: OpenAIChat, path: "/v1/chat/completions", provider: &openAI, list: "messages",
-	irrelevant: openAIIrrelevant, words: commonWords, elsewhere: namesElsewhere, idPrefixes: drawnPrefixes, callPrefix: "call_", parallel: chatParallel, dialect: chat{}}
+	irrelevant: openAIIrrelevant, words: commonWords, elsewhere: namesElsewhere, idPrefixes: drawnPrefixes, callPrefix: "call_", parallel: chatParallel,
+	inName: "prompt_tokens", outName: "completion_tokens", dialect: chat{}}
 
 // chatParallel finds the calls of each message and the results behind it.
 func chatParallel(n *Node) (calls, results []parallel) {

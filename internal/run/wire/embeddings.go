@@ -17,7 +17,7 @@ const Embeddings API = "openai.embeddings"
 const EmbeddingsPath = "/v1/embeddings"
 
 var embeddingsRow = row{api: Embeddings, path: EmbeddingsPath, provider: &openAI, list: "input",
-	irrelevant: []string{"user"}, elsewhere: func(*Node) bool { return false }, dialect: embeddings{}}
+	irrelevant: []string{"user"}, elsewhere: func(*Node) bool { return false }, inName: "prompt_tokens", dialect: embeddings{}}
 
 // silent are the APIs that are not conversations.
 var silent = []*row{&embeddingsRow}

@@ -47,7 +47,8 @@ var geminiRow = row{api: GeminiGenerate, provider: &google, path: "/v1beta/model
 	countPath: "/v1beta/models/{model}:countTokens", countName: "totalTokens", usageName: "usageMetadata", modelName: "modelVersion",
 	list: "contents", instructions: []string{"systemInstruction", "system_instruction"}, notTexts: []string{"mimeType", "fileUri", "thoughtSignature"}, irrelevant: []string{"labels", "stream"},
 	words: []string{"parts", "text", "functionCall", "functionResponse", "name", "args", "response", "output", "result", "error"}, elsewhere: geminiElsewhere,
-	idPrefixes: []string{"function-call-"}, callPrefix: "function-call-", toolGroup: "functionDeclarations", dialect: gemini{}}
+	idPrefixes: []string{"function-call-"}, callPrefix: "function-call-", toolGroup: "functionDeclarations",
+	inName: "promptTokenCount", outName: "candidatesTokenCount", dialect: gemini{}}
 
 // geminiElsewhere knows what brings content that is not in the request: files
 // and caches that Google keeps, and tools with which it fetches more.

@@ -14,7 +14,7 @@ import (
 const MadeUp API = "acme.talk"
 
 var madeUpRow = row{api: MadeUp, path: "/v1/talk", provider: &acme, list: "turns",
-	irrelevant: []string{"live", "trace"}, words: []string{"said", "with"}, elsewhere: func(*Node) bool { return false }, idPrefixes: []string{"wish-"}, callPrefix: "wish-", dialect: madeUp{}}
+	irrelevant: []string{"live", "trace"}, words: []string{"said", "with"}, elsewhere: func(*Node) bool { return false }, idPrefixes: []string{"wish-"}, callPrefix: "wish-", inName: "in", outName: "out", dialect: madeUp{}}
 
 var acme = Provider{
 	Name:      "acme",

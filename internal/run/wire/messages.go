@@ -35,7 +35,8 @@ var anthropic = Provider{
 
 var messagesRow = row{api: AnthropicMessages, path: "/v1/messages", countPath: "/v1/messages/count_tokens", countName: "input_tokens", provider: &anthropic, list: "messages",
 	irrelevant: []string{"cache_control", "metadata", "service_tier", "stream"}, strip: dropCacheControl,
-	words: commonWords, elsewhere: namesElsewhere, idPrefixes: drawnPrefixes, callPrefix: "toolu_", wantsMaxOutput: true, shapedByTool: true, parallel: messagesParallel, dialect: messages{}}
+	words: commonWords, elsewhere: namesElsewhere, idPrefixes: drawnPrefixes, callPrefix: "toolu_", wantsMaxOutput: true, shapedByTool: true, parallel: messagesParallel,
+	inName: "input_tokens", outName: "output_tokens", dialect: messages{}}
 
 // messagesParallel finds the blocks of calls and of results that stand side by
 // side in a message.

@@ -7,7 +7,8 @@ import (
 )
 
 var responsesRow = row{api: OpenAIResponses, path: "/v1/responses", provider: &openAI, list: "input",
-	irrelevant: openAIIrrelevant, words: commonWords, elsewhere: namesElsewhere, idPrefixes: drawnPrefixes, callPrefix: "call_", parallel: responsesParallel, dialect: responses{}}
+	irrelevant: openAIIrrelevant, words: commonWords, elsewhere: namesElsewhere, idPrefixes: drawnPrefixes, callPrefix: "call_", parallel: responsesParallel,
+	inName: "input_tokens", outName: "output_tokens", dialect: responses{}}
 
 // responsesParallel finds the calls and the results that stand side by side.
 func responsesParallel(n *Node) (calls, results []parallel) {

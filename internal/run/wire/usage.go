@@ -57,10 +57,52 @@ func UsageOf(api API, body *Node) (Usage, error) {
 }
 
 // Billed says whose price a reply has, "" if it does not name its model, and
-// whether it tells its usage at all. The API must be known.
+// whether it tells its usage: how many tokens went in and how many came out. The
+// API must be known.
 func Billed(api API, body *Node) (model string, counted bool) {
 	r := api.must()
-	return body.Str(cmp.Or(r.modelName, "model")), r.counts(body) != nil
+	return body.Str(cmp.Or(r.modelName, "model")), r.tells(body)
+}
+
+// tells reports whether the counts of a reply can be those of its call. Every call has
+// tokens that went in, and what was said has tokens that came out: counts that are
+// missing, null or zero where there must be some tell nothing.
+func (r *row) tells(body *Node) bool {
+	usage := r.counts(body)
+	if usage == nil {
+		return false
+	}
+	var c counter
+	u := r.usage(&c, usage)
+	if c.bad != "" || u.In() == 0 {
+		return false
+	}
+	for _, name := range []string{r.inName, r.outName} {
+		if n := usage.Get(name); name != "" && (n == nil || n.Kind != '0') {
+			return false
+		}
+	}
+	if r.outName == "" || u.OutputTokens > 0 {
+		return true
+	}
+	said, err := ReadReply(r.api, body.AppendJSON(nil))
+	return err == nil && said.Shown() == "" && len(said.Calls()) == 0
+}
+
+// StreamTells reports whether a stream tells how many tokens came out when they had: an
+// API that counts from the first event on says of the end only in a later one.
+func StreamTells(api API, chunks []string) bool {
+	if api != AnthropicMessages {
+		return true
+	}
+	events, _ := JSONEvents(chunks)
+	for i := range events {
+		data := &events[i].Data
+		if usage := data.Get("usage"); data.Str("type") == "message_delta" && usage != nil && usage.Get(messagesRow.outName) != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // counts is the member of a reply that has the counts, nil if there is none.

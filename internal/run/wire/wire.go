@@ -62,6 +62,10 @@ type row struct {
 	usageName string // the member of a reply that has the counts of tokens; "" is usage
 	modelName string // the member of a reply that names the model; "" is model
 
+	// The members of the counts without which what a call cost is not known: the
+	// tokens that went in, and those that came out.
+	inName, outName string
+
 	list         string      // the member of a request that holds its messages
 	instructions []string    // members that hold the system text, besides system and instructions
 	notTexts     []string    // members of messages, besides the usual, that hold names or bytes and not words

@@ -15,6 +15,7 @@ import (
 	"tallystick/internal/read/answer"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/scorecard"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/evidence"
 )
 
@@ -200,7 +201,7 @@ func (f caseFilter) choose(a *history.Attempt) []*history.Case {
 	by := map[string]func(a, b *history.Case) int{
 		"case":    func(a, b *history.Case) int { return cmp.Compare(a.ID, b.ID) },
 		"score":   func(a, b *history.Case) int { return cmp.Compare(a.Score, b.Score) },
-		"cost":    func(a, b *history.Case) int { return cmp.Compare(b.CostMicro, a.CostMicro) },
+		"cost":    func(a, b *history.Case) int { return b.Cost.Compare(a.Cost) },
 		"latency": func(a, b *history.Case) int { return cmp.Compare(b.LatencyMS, a.LatencyMS) },
 		"turns":   func(a, b *history.Case) int { return cmp.Compare(b.Turns, a.Turns) },
 	}
@@ -278,7 +279,12 @@ func scoreHistogram(a *history.Attempt) template.HTML {
 // budgetCurve draws how many cases would be solved if each could spend no more than
 // so much: money, or tokens or turns where money is not known.
 func budgetCurve(a *history.Attempt) template.HTML {
-	spent, unit := func(c *history.Case) int64 { return c.CostMicro }, "dollars"
+	spent, unit := func(c *history.Case) int64 { return c.Cost.MicroUSD }, "dollars"
+	for c := range a.Cases() {
+		if !c.Cost.Known() { // a curve over the least that was spent would be a bargain
+			spent = func(*history.Case) int64 { return 0 }
+		}
+	}
 	most := func() (m int64) {
 		for c := range a.Cases() {
 			m = max(m, spent(c))
@@ -336,19 +342,20 @@ const stalledAfter = 2 * time.Minute
 
 func (v *Viewer) running(a *history.Attempt) *running {
 	out := &running{Of: a.Tasks(), Rate: none, Left: none}
-	var cost, first, last int64
+	var spent cost.Cost
+	var first, last int64
 	for c := range a.Cases() {
 		if c.Index < 0 {
 			continue
 		}
 		out.Done++
-		cost += c.CostMicro
+		spent = spent.Plus(c.Cost)
 		if first == 0 || c.StartedMS < first {
 			first = c.StartedMS
 		}
 		last = max(last, c.StartedMS+c.LatencyMS)
 	}
-	out.Cost, out.Share = Dollars(cost), float64(out.Done)/float64(max(out.Of, 1))
+	out.Cost, out.Share = spent.Short(), float64(out.Done)/float64(max(out.Of, 1))
 	if took := time.Duration(last-first) * time.Millisecond; out.Done > 0 && took > 0 {
 		each := took / time.Duration(out.Done)
 		out.Rate = strconv.FormatFloat(float64(time.Minute)/float64(each), 'f', 1, 64)

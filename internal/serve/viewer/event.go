@@ -151,8 +151,8 @@ func (e *event) member(doc any, pointer, name string, value any) {
 		e.note(name, eventValue(doc, pointer, "bool"))
 	default:
 		as := AsText
-		if name == "cost_microdollars" {
-			as, name = AsDollars, "cost"
+		if name == "cost_microdollars" { // with what its neighbour says of it
+			as, name, pointer = AsCost, "cost", strings.TrimSuffix(pointer, "/"+name)
 		}
 		e.note(name, eventValue(doc, pointer, as))
 	}

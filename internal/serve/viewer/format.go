@@ -22,6 +22,7 @@ const (
 	AsBool    = browser.AsBool
 	AsOutcome = browser.AsOutcome
 
+	AsCost     = browser.AsCost
 	AsTotal    = browser.AsTotal
 	AsSolved   = browser.AsSolved
 	AsInterval = browser.AsInterval

@@ -308,7 +308,7 @@ func (r *run) modelStep(s *step, text string, calls []foreign.Part) {
 	}
 	if s.Metrics != nil {
 		m.In, m.Out = r.countOf("prompt_tokens", s.Metrics.Prompt), r.countOf("completion_tokens", s.Metrics.Completion)
-		m.Cost = r.moneyOf("cost_usd", s.Metrics.Cost)
+		m.Cost, m.Priced = r.moneyOf("cost_usd", s.Metrics.Cost)
 		r.in, r.out, r.cost = r.in+m.In, r.out+m.Out, r.cost+m.Cost
 	}
 	r.fresh = nil
@@ -404,16 +404,18 @@ func (r *run) countOf(what string, v jsontext.Value) int64 {
 	return min(max(n, 0), 1<<40)
 }
 
-func (r *run) moneyOf(what string, v jsontext.Value) int64 {
+// moneyOf is an amount, if there is one.
+func (r *run) moneyOf(what string, v jsontext.Value) (int64, bool) {
 	if len(v) == 0 || v.Kind() == 'n' {
-		return 0
+		return 0, false
 	}
 	usd, ok := foreign.NumberOf(v)
 	micro, fits := foreign.MicroUSD(usd)
 	if !ok || !fits {
 		r.Notes.Add(what+" that is no amount of dollars", string(v))
+		return 0, false
 	}
-	return micro
+	return micro, true
 }
 
 // compareTotals notes totals that the steps do not add up to: steps are

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/plain"
 )
@@ -28,6 +29,10 @@ const (
 	AsTime    Format = "time"     // to the second, UTC
 	AsBool    Format = "bool"     // yes or no
 	AsOutcome Format = "outcome"  // of a case
+
+	// Of the body of case.scored or attempt.finished, or the payload of an event: what it
+	// cost, and what of that is not known.
+	AsCost Format = "cost"
 
 	// Of an object of counts by outcome, as attempt.finished has it:
 	AsTotal    Format = "total"     // their sum
@@ -68,6 +73,9 @@ func (f Format) Show(value []byte) (string, error) {
 	case json.Number:
 		return f.showNumber(v)
 	case map[string]any:
+		if f == AsCost {
+			return showCost(value)
+		}
 		return f.showCounts(v)
 	}
 	return "", fmt.Errorf("format %s does not take %s", f, value)
@@ -88,6 +96,33 @@ func (f Format) showNumber(n json.Number) (string, error) {
 		return Percent(x), err
 	}
 	return "", fmt.Errorf("format %s does not take the number %s", f, n)
+}
+
+// showCost tells the cost of a record, of the end of an attempt or of a call.
+func showCost(value []byte) (string, error) {
+	var v struct {
+		Cost     *int64           `json:"cost_microdollars"`
+		Unpriced *int64           `json:"unpriced_calls"`
+		Untold   int64            `json:"cost_unknown_tasks"`
+		Flag     bool             `json:"unpriced"`
+		Outcomes json.RawMessage  `json:"outcomes"`
+		Vantage  *string          `json:"vantage"`
+		From     string           `json:"cassette_provenance"`
+		Paid     *evidence.Paid   `json:"paid"`
+		Cached   *evidence.Cached `json:"cached"`
+	}
+	if err := json.Unmarshal(value, &v); err != nil || v.Cost == nil {
+		return "", fmt.Errorf("format %s does not take %s", AsCost, value)
+	}
+	switch {
+	case v.Outcomes != nil:
+		return (&evidence.AttemptFinished{CostMicroUSD: *v.Cost, Unpriced: v.Unpriced, CostUntold: v.Untold}).Cost().Short(), nil
+	case v.Vantage != nil:
+		return (&evidence.CaseScored{CostMicroUSD: *v.Cost, Unpriced: v.Unpriced, Vantage: *v.Vantage, Provenance: v.From, Paid: v.Paid, Cached: v.Cached}).Cost().Short(), nil
+	case v.Flag:
+		return cost.Of(*v.Cost, 1).Short(), nil
+	}
+	return cost.Of(*v.Cost, 0).Short(), nil
 }
 
 func (f Format) showCounts(counts map[string]any) (string, error) {

@@ -29,7 +29,7 @@ func TestFormatsAreAsTheVectorsSay(t *testing.T) {
 		}
 		seen[row.As]++
 	}
-	for _, f := range []Format{AsNumber, AsPercent, AsDollars, AsText, AsTime, AsBool, AsOutcome, AsTotal, AsSolved, AsInterval} {
+	for _, f := range []Format{AsNumber, AsPercent, AsDollars, AsText, AsTime, AsBool, AsOutcome, AsCost, AsTotal, AsSolved, AsInterval} {
 		if seen[f] == 0 {
 			t.Errorf("no example of %s", f)
 		}
@@ -40,7 +40,7 @@ func TestFormatsRefuseValuesOfOtherKinds(t *testing.T) {
 	for _, tt := range []struct {
 		as    Format
 		value string
-	}{{AsNumber, `"1"`}, {AsDollars, `1.5`}, {AsText, `true`}, {AsText, `null`}, {AsText, `{"a":1}`}, {AsTime, `"yesterday"`}, {AsBool, `"yes"`}, {AsOutcome, `1`}, {AsTotal, `{"passed":"4"}`}, {AsTotal, `{"passed":1.5}`}, {AsTotal, `{"passed":-1}`}, {AsTotal, `5`}, {AsSolved, `{}`}, {AsInterval, `{"passed":0}`}, {AsSolved, `{"passed":[1]}`}, {"colour", `"red"`}} {
+	}{{AsNumber, `"1"`}, {AsDollars, `1.5`}, {AsText, `true`}, {AsText, `null`}, {AsText, `{"a":1}`}, {AsTime, `"yesterday"`}, {AsBool, `"yes"`}, {AsOutcome, `1`}, {AsTotal, `{"passed":"4"}`}, {AsTotal, `{"passed":1.5}`}, {AsTotal, `{"passed":-1}`}, {AsTotal, `5`}, {AsCost, `5`}, {AsCost, `{}`}, {AsCost, `{"cost_microdollars":"5"}`}, {AsSolved, `{}`}, {AsInterval, `{"passed":0}`}, {AsSolved, `{"passed":[1]}`}, {"colour", `"red"`}} {
 		if got, err := tt.as.Show([]byte(tt.value)); err == nil {
 			t.Errorf("%s of %s = %q", tt.as, tt.value, got)
 		}

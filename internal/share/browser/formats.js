@@ -58,6 +58,32 @@ function wilson(p, n) {
   return [p === 0 ? 0 : Math.max(0, (centre - half) / scale), p === 1 ? 1 : Math.min(1, (centre + half) / scale)];
 }
 
+// cost is what a record, the end of an attempt or an event says that was spent, and what
+// of that is not known. A record from before unpriced calls were counted proves by other
+// members that there were none, or does not tell.
+function cost(o) {
+  if (!Number.isSafeInteger(o.cost_microdollars)) throw new Malformed("not a cost");
+  const own = (name) => (Object.hasOwn(o, name) ? o[name] : undefined);
+  let unpriced = own("unpriced_calls") ?? 0, untold = 0;
+  if (own("outcomes") !== undefined) {
+    untold = own("unpriced_calls") === undefined ? 1 : own("cost_unknown_tasks") ?? 0;
+  } else if (own("vantage") !== undefined) {
+    const from = own("cassette_provenance") ?? "", paid = own("paid"), cached = own("cached");
+    const answered = from === "" || from === "authored" || (paid !== undefined && !(cached?.replies > 0));
+    const proved = answered && !(paid?.unknown_calls > 0);
+    if (!["inside", "gateway"].includes(own("vantage")) || (own("unpriced_calls") === undefined && !proved)) untold = 1;
+  } else if (own("unpriced") === true) {
+    unpriced = 1;
+  }
+  if (!Number.isSafeInteger(unpriced) || !Number.isSafeInteger(untold)) throw new Malformed("not a cost");
+  const amount = dollars(o.cost_microdollars), plural = (n, noun) => (n === 1 ? "1 " + noun : n + " " + noun + "s"), missing = [];
+  if (unpriced > 0) missing.push(plural(unpriced, "call") + " unpriced");
+  if (untold > 0) missing.push("cost of " + plural(untold, "task") + " not all told");
+  if (missing.length === 0) return amount;
+  if (o.cost_microdollars === 0 && unpriced === 0) return "unknown";
+  return "at least " + amount + ", " + missing.join(", ");
+}
+
 // What is less than all is never shown as all.
 const number = (x) => (x < 1 && fixed(x, 3) === "1.000" ? "0.999" : fixed(x, 3));
 const percent = (x) => (x < 1 && fixed(x * 100, 1) === "100.0" ? "99.9" : fixed(x * 100, 1)) + " %";
@@ -81,6 +107,7 @@ const FORMATS = {
   },
   boolean: { bool: (b) => (b ? "yes" : "no") },
   object: {
+    cost,
     total: (o) => String(counts(o).total),
     solved1: (o) => percent(share(o).rate),
     interval1: (o) => {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tallystick/internal/read/gate"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/evidence"
 )
 
@@ -89,13 +90,13 @@ type Sample struct {
 
 	Input, Answer, Expected string
 
-	Started      time.Time
-	Took         time.Duration
-	Tokens       int64
-	CostMicroUSD int64
-	Judged       bool
-	HeldOut      bool // its texts are salted digests already
-	Evidence     []string
+	Started  time.Time
+	Took     time.Duration
+	Tokens   int64
+	Cost     cost.Cost
+	Judged   bool
+	HeldOut  bool // its texts are salted digests already
+	Evidence []string
 }
 
 // Passed reports whether the record says that the sample is solved.

@@ -116,6 +116,7 @@ type ModelCall struct {
 	Finish, Problem     string
 	Latency             time.Duration
 	In, Out, Cost       int64
+	Priced              bool // the log says what it cost
 }
 
 // AskModel writes that a model is called.
@@ -127,7 +128,7 @@ func (r *Recorder) AskModel(m *ModelCall) {
 // ModelSaid writes what it replied.
 func (r *Recorder) ModelSaid(m *ModelCall) {
 	r.Event(&trajectory.ModelCallCompleted{Call: m.ID, CostMicroUSD: m.Cost, Error: Detail(m.Problem), FinishReason: Cut(Clean(m.Finish), MaxName),
-		LatencyMS: max(0, m.Latency.Milliseconds()), Output: r.Content(m.Reply, trajectory.ResultHead), Source: "live", TokensIn: m.In, TokensOut: m.Out})
+		LatencyMS: max(0, m.Latency.Milliseconds()), Output: r.Content(m.Reply, trajectory.ResultHead), Source: "live", TokensIn: m.In, TokensOut: m.Out, Unpriced: !m.Priced})
 }
 
 // A ToolCall is a call of a tool in either format.

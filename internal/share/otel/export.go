@@ -391,8 +391,17 @@ func (e *exporter) endModel(at uint64, p *trajectory.ModelCallCompleted) {
 		reason := foreign.Clean(p.FinishReason)
 		s.add(outAttribute{"gen_ai.response.finish_reasons", outValue{List: &outArray{[]outValue{{Text: &reason}}}}})
 	}
-	s.add(whole("gen_ai.usage.input_tokens", p.TokensIn), whole("gen_ai.usage.output_tokens", p.TokensOut),
-		whole(attrCost, p.CostMicroUSD), text(attrSource, p.Source))
+	// What is not known is left out: a zero would be believed.
+	if !p.Unpriced || p.TokensIn > 0 {
+		s.add(whole("gen_ai.usage.input_tokens", p.TokensIn))
+	}
+	if !p.Unpriced || p.TokensOut > 0 {
+		s.add(whole("gen_ai.usage.output_tokens", p.TokensOut))
+	}
+	if !p.Unpriced {
+		s.add(whole(attrCost, p.CostMicroUSD))
+	}
+	s.add(text(attrSource, p.Source))
 	if len(reply.Parts) > 0 {
 		s.add(messagesAttr("gen_ai.output.messages", reply))
 	}

@@ -365,10 +365,12 @@ func (t *story) modelCall(n *node) *foreign.ModelCall {
 	}
 	m.In, m.Out = n.whole(factTokensIn), n.whole(factTokensOut)
 	if micro, ok := n.attrs.whole(attrCost); ok {
-		m.Cost = min(micro, 1<<50)
+		m.Cost, m.Priced = min(micro, 1<<50), true
 	} else if v, ok := n.take(factCost); ok {
 		usd, isNumber := foreign.NumberOf(v.raw())
-		if m.Cost, ok = foreign.MicroUSD(usd); !ok || !isNumber {
+		m.Cost, ok = foreign.MicroUSD(usd)
+		if m.Priced = ok && isNumber; !m.Priced {
+			m.Cost = 0
 			t.Notes.Add("cost that is no amount of dollars", v.string())
 		}
 	}

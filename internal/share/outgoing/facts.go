@@ -101,7 +101,7 @@ func rootOf(r *evidence.Root) string {
 func (g *gatherer) add(c *dossier.PublicCase, record *evidence.CaseScored) error {
 	m := c.On(history.AsRecorded)
 	s := export.Sample{ID: c.ID, Digest: c.Digest.String(), Repeat: int(c.Repeat), Outcome: string(m.Outcome), Score: m.Value(), Corrections: corrections(g.out.ID, c), Modes: c.FailureModes(),
-		Tokens: c.Tokens, CostMicroUSD: c.CostMicro, Evidence: digests(c.Evidence)}
+		Tokens: c.Tokens, Cost: c.Cost, Evidence: digests(c.Evidence)}
 	if c.IsCorrected() {
 		now := c.On(history.AsCorrected)
 		s.Now = &now

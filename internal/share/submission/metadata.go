@@ -24,6 +24,8 @@ type Metadata struct {
 	ToolCatalogue  []string       `json:"tool_catalogue"`
 	TotalQuestions int            `json:"total_questions"`
 	EstCostUSD     float64        `json:"est_cost_usd"`
+	Unpriced       *int64         `json:"unpriced_calls,omitempty"`     // not in the cost, which is then the least; absent if the attempt's end does not count them
+	CostUntold     int64          `json:"cost_unknown_tasks,omitempty"` // whose records do not tell all of their cost
 	VotingAttempts int            `json:"voting_attempts"`
 	View           string         `json:"view"` // primary; majority if answers were chosen among repetitions
 	Abandoned      int            `json:"abandoned_executions"`
@@ -84,6 +86,7 @@ func (b *builder) metadata() error {
 		Draws:   len(b.Draws), Redraws: b.redraws()}
 	if b.Finished != nil {
 		m.EstCostUSD = float64(b.Finished.CostMicroUSD) / 1e6
+		m.Unpriced, m.CostUntold = b.Finished.Unpriced, b.Finished.CostUntold
 	}
 	if data != nil {
 		m.DataSet, m.GAIASplit, m.Revision = data.Name, data.Split, data.Revision

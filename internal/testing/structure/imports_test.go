@@ -26,7 +26,7 @@ type door struct {
 var doors = []door{
 	{
 		"record", "bytes, keys and the ledger come first and know nothing about evaluation, so that a verifier needs nothing else",
-		[]string{"refusal", "format", "plain", "loopback", "canon", "digest", "jsonstream", "jsonvalue", "strictyaml", "pattern", "schema", "sequential", "openpgp", "seal", "store", "bucket", "evidence", "workspace", "ledger", "sequencer", "cosign", "mirror"},
+		[]string{"refusal", "format", "plain", "cost", "loopback", "canon", "digest", "jsonstream", "jsonvalue", "strictyaml", "pattern", "schema", "sequential", "openpgp", "seal", "store", "bucket", "evidence", "workspace", "ledger", "sequencer", "cosign", "mirror"},
 	},
 	{
 		"run", "what makes a score cannot read a threshold, a total or a decision",

@@ -631,7 +631,7 @@ func (c *Coordinator) status() fleet.Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, now := c.counts, c.crew.Now()
-	s.CostMicroUSD, s.Disagreed = standing.CostMicroUSD, standing.Disagreed
+	s.CostMicroUSD, s.Unpriced, s.Disagreed = standing.CostMicroUSD, standing.Unpriced, standing.Disagreed
 	has := map[string][]string{}
 	for _, o := range c.offers {
 		if o.claim == nil {

@@ -187,7 +187,7 @@ func (w *writer) summary(p *parts, d *Data) {
 			counts = append(counts, pair{browser.OutcomeName(evidence.Outcome(o)), "/outcomes/" + o, browser.AsText})
 		}
 	}
-	w.figures(p.finished, append(counts, pair{"Mean score", "/mean_score", browser.AsNumber}, pair{"Cost", "/cost_microdollars", browser.AsDollars}, pair{"Runtime, ms", "/runtime_ms", browser.AsText}))
+	w.figures(p.finished, append(counts, pair{"Mean score", "/mean_score", browser.AsNumber}, pair{"Cost", "", browser.AsCost}, pair{"Runtime, ms", "/runtime_ms", browser.AsText}))
 	w.add("</dl>\n")
 }
 
@@ -220,7 +220,7 @@ func (w *writer) rows(p *parts) {
 		w.cell(x.index, x.raw, "/case_id", browser.AsText)
 		w.add("</th><td>")
 		w.value("span", "state "+string(b.Outcome), x.index, x.raw, "/outcome", browser.AsOutcome)
-		for _, f := range []pair{{"", "/score/score", browser.AsNumber}, {"", "/repeat", browser.AsText}, {"", "/turns", browser.AsText}, {"", "/tokens", browser.AsText}, {"", "/cost_microdollars", browser.AsDollars}} {
+		for _, f := range []pair{{"", "/score/score", browser.AsNumber}, {"", "/repeat", browser.AsText}, {"", "/turns", browser.AsText}, {"", "/tokens", browser.AsText}, {"", "", browser.AsCost}} {
 			w.add(`</td><td class="num">`)
 			w.cell(x.index, x.raw, f.pointer, f.as)
 		}
