@@ -28,9 +28,10 @@ func newCorrect(env *Env) *cobra.Command {
 		Short:   "Sign another score for a case, beside the one in the record",
 		Example: `tally review correct latest:refund-7 --score 1 --reason "both spellings are right" --key ~/.ssh/id_ed25519`,
 		Long: `Record that people hold another score of a case to be right, up or down, with a reason.
-The record stays, and both are shown wherever the score is. The signer is in the signers
-file as a curator or with the security role, and did not run the attempt alone. Gates use
-the corrected score and name who corrected it. Promotion uses the lower of the two, unless
+The record stays the headline wherever the score is shown, and the correction stands
+beside it. A signer is in the signers file as a curator or with the security role, and did
+not run the attempt, under any name or key. Gates use the corrected score and name who
+corrected it. Promotion uses the lower of the two, unless
 two people signed, one of them with the security role: give --second-key, or let the
 second person run the same command with their own key later. A block-severity failure
 stays: such a record can only be lowered.

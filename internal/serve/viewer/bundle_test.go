@@ -18,6 +18,7 @@ import (
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
 	"tallystick/internal/share/browser/site"
+	"tallystick/internal/share/verify"
 )
 
 // A written is a site in memory, and what its operator has.
@@ -25,6 +26,16 @@ type written struct {
 	files  map[string][]byte
 	policy ledger.Policy
 	key    *seal.Key
+}
+
+func acceptSite(dir string, keys []string) error {
+	var t verify.Trust
+	for _, key := range keys {
+		if err := t.AddLog(key); err != nil {
+			return err
+		}
+	}
+	return verify.IssuedSite(dir, t)
 }
 
 func writeShop(t *testing.T, only ...string) *written {
@@ -43,7 +54,7 @@ func writeShop(t *testing.T, only ...string) *written {
 	}
 	defer v.Close()
 	dir := filepath.Join(t.TempDir(), "site")
-	b, err := v.WriteBundle(context.Background(), BundleAsk{Dir: dir, Attempts: only})
+	b, err := v.WriteBundle(context.Background(), BundleAsk{Dir: dir, Attempts: only, Accept: acceptSite})
 	if err != nil {
 		t.Fatal(err)
 	}
