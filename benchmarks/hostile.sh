@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Prints the peak memory of tally itself, and the time, for ten agents that send
-# the worst that was found, each as one attempt of two cases: the hostile one,
-# and one that must be run all the same. The agents run without a sandbox, so
-# that nothing but tally is measured.
+# the worst that was found, and for three expressions that ask too much of a long
+# answer, each as one attempt of two cases: the hostile one, and one that must be
+# run all the same. The agents run without a sandbox, so that nothing but tally is
+# measured. LIMIT is how many seconds an attempt may take before it is killed, 120;
+# ONLY is a part of the names of those that are measured.
 #
 #   benchmarks/hostile.sh [COMMIT | PROGRAM]
 #
@@ -71,16 +73,26 @@ attacks = {
     "32 slow bodies": lambda: at_once(32, slowly),
     "4 MiB of errors": lambda: (sys.stderr.write(("AKI" + "AIOSFODNN7EXAMPLE ") * 190000), sys.exit(3)),
 }
+if question.startswith("expression: "):
+    print("a" * 200000)
+    sys.exit(0)
 if question != "be honest":
     attacks[question]()
 print("ok")
 PYTHON
 
-names=("denied calls of 7 MiB" "bodies of empty lists" "150 arguments of 8,000" "no model" "8 MiB deep" "3,000 small calls" "prompts of 7 MiB" "beginnings of secrets" "32 slow bodies" "4 MiB of errors")
+names=("denied calls of 7 MiB" "bodies of empty lists" "150 arguments of 8,000" "no model" "8 MiB deep" "3,000 small calls" "prompts of 7 MiB" "beginnings of secrets" "32 slow bodies" "4 MiB of errors" "expression: time" "expression: memory" "expression: nested")
+# How the hostile case is graded.
+declare -A expressions=(
+    ["expression: time"]="!run.answer.matches('(.{0,30}){0,30}x')"
+    ["expression: nested"]="[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, !run.answer.matches('(.{0,30}){0,30}x')))"
+)
+expressions["expression: memory"]="size([$(seq -s, 1 60)].map(a, [$(seq -s, 1 60)].map(b, run.answer + run.answer))) > 0"
 # The most memory that a process had, looked at while it lives.
 peak() { local most=0 now; while now=$(awk '/VmHWM/{print $2}' "/proc/$1/status" 2>/dev/null) && [ -n "$now" ]; do most=$now; sleep 0.02; done; echo "$most"; }
 printf '%-8s %-24s %9s %8s  %s\n' program input "peak MB" seconds "outcomes of the two cases"
 for name in "${names[@]}"; do
+    [[ $name == *"${ONLY:-}"* ]] || continue
     for program in "${programs[@]}"; do
         ws="$work/$program-ws"
         rm -rf "$ws" "$work/state"
@@ -98,13 +110,19 @@ isolation: {classes: [gvisor], scope: case, allow_weaker: false}
 judged_scores_count: false
 YAML
         for question in "$name" "be honest"; do
-            printf '{"id":"%s","input":"%s","model":[{"text":"ok","repeat":true}],"expected":"ok","grade":{"kind":"exact"}}\n' "${question//[^a-z0-9]/-}" "$question"
+            grade='"expected":"ok","grade":{"kind":"exact"}'
+            [ -z "${expressions[$question]:-}" ] || grade="\"grade\":{\"kind\":\"cel\",\"at_turn\":1,\"expression\":\"${expressions[$question]}\"}"
+            printf '{"id":"%s","input":"%s","model":[{"text":"ok","repeat":true}],%s}\n' "${question//[^a-z0-9]/-}" "$question" "$grade"
         done >"$ws/bench/hostile/dataset.jsonl"
         printf 'version: 1\nkind: command\ncommand: {command: [python3, "%s"]}\n' "$work/agent.py" >"$ws/targets/hostile.yaml"
         began=$(date +%s.%N)
         "$work/$program" --workspace "$ws" run hostile --target hostile --unsafe-agent --json >"$work/out" 2>"$work/err" &
-        kilobytes=$(peak $!)
-        wait $! && status=0 || status=$?
+        tally=$!
+        (sleep "${LIMIT:-120}" && kill -KILL "$tally") 2>/dev/null &
+        watch=$!
+        kilobytes=$(peak "$tally")
+        wait "$tally" && status=0 || status=$?
+        kill "$watch" 2>/dev/null || true
         took=$(echo "$began $(date +%s.%N)" | awk '{printf "%.1f", $2-$1}')
         outcomes=$(grep -rhao '"outcome":"[a-z]*"' "$ws/.tally/ledger" | sort | uniq -c | awk '{gsub(/.*:|"/,"",$2); printf "%s%s %s", sep, $1, $2; sep=", "}' || true)
         printf '%-8s %-24s %9d %8s  %s (exit %d)\n' "$program" "$name" $((kilobytes / 1000)) "$took" "${outcomes:-the attempt ended}" "$status"

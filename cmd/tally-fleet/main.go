@@ -13,8 +13,8 @@ import (
 	"tallystick/internal/app/fleet/worker"
 	"tallystick/internal/cli"
 	"tallystick/internal/record/bucket/s3"
+	"tallystick/internal/run/bounded"
 	"tallystick/internal/run/sandbox"
-	"tallystick/internal/run/sqlresult"
 )
 
 func main() {
@@ -22,7 +22,7 @@ func main() {
 	// First of all: a sandbox is this program started again under another
 	// name, with flags of its own.
 	sandbox.Reexec()
-	sqlresult.Reexec()
+	bounded.Reexec()
 	sandbox.MakeOf(cli.TallyBeside)
 	collectLess()
 	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv, &cli.Beyond{

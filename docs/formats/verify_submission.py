@@ -363,6 +363,8 @@ class Steps:
             hits = {"scanned": self.gold, "offsets": note.get("hits", [])}
             if note.get("hit_count", 0) > len(hits["offsets"]):
                 hits["count"] = note["hit_count"]
+            if "question" in note:
+                hits["question"] = note["question"]
             step[sha] = note["sha256"][7:]
         step[prefix + "bytes"], step[prefix + "gold_hits"] = c["bytes"], hits
         for mark in ("truncated", "redacted", "lossy"):

@@ -20,11 +20,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/signal"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -145,14 +148,26 @@ func programOf(env *Env, list []group) *program {
 // and chooses the exit code.
 func (p *program) main(args []string) int {
 	// The first signal asks the command to stop and lets it leave a clean
-	// state. Restoring the default right after means that a second one kills,
-	// should the command not listen.
+	// state. Restoring the default right after means that a second one kills.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop)
+	var ended atomic.Bool
+	context.AfterFunc(ctx, func() {
+		stop()
+		time.Sleep(signalGrace)
+		if ended.CompareAndSwap(false, true) {
+			// What a command leaves behind at any moment can be gone on with, so one
+			// that computes or reads without listening loses nothing.
+			p.env.printError(stoppedBySignal(p.root.Name()))
+			os.Exit(refusal.ExitFailed)
+		}
+	})
 
 	p.completing = slices.Contains(args, cobra.ShellCompRequestCmd) || slices.Contains(args, cobra.ShellCompNoDescRequestCmd)
 	err := p.run(ctx, args)
+	if !ended.CompareAndSwap(false, true) {
+		select {} // the program is being ended
+	}
 	if err == nil {
 		return refusal.ExitCode(nil)
 	}
@@ -166,6 +181,13 @@ func (p *program) main(args []string) int {
 		recordRefusal(p.env, err)
 	}
 	return refusal.ExitCode(err)
+}
+
+// signalGrace is what a command that was told to stop has for it.
+const signalGrace = 1500 * time.Millisecond
+
+func stoppedBySignal(command string) error {
+	return refusal.Newf(refusal.Interrupted, "%s: stopped by a signal", command).WithHint("run the same command again")
 }
 
 // readOnlyCommands marks the commands that look at files of other people: that one of
@@ -256,8 +278,7 @@ func (p *program) run(ctx context.Context, args []string) (err error) {
 	case err == nil:
 		return p.flush()
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		return refusal.Newf(refusal.Interrupted, "%s: stopped by a signal", cmd.CommandPath()).
-			WithHint("run the same command again")
+		return stoppedBySignal(cmd.CommandPath())
 	case !p.started:
 		return usage(cmd, err)
 	default:

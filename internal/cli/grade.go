@@ -70,7 +70,7 @@ type gradeAnswer struct {
 	Checks       []grade.Detail     `json:"checks"`
 }
 
-func runGrade(_ context.Context, env *Env, o gradeOptions) error {
+func runGrade(ctx context.Context, env *Env, o gradeOptions) error {
 	if o.with == "" {
 		return refusal.Newf(refusal.Usage, "--with is missing").WithHint("name the grading.yaml to grade with; docs/formats/grading.md has the format")
 	}
@@ -83,7 +83,10 @@ func runGrade(_ context.Context, env *Env, o gradeOptions) error {
 		return err
 	}
 	v := loaded.Verified
-	result := grader.Grade(grade.Input{Source: &extract.Source{Trajectory: v, Content: loaded.Content}})
+	result := grader.Grade(grade.Input{Source: &extract.Source{Context: ctx, Trajectory: v, Content: loaded.Content}})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	a := &gradeAnswer{Source: o.trajectory, Imported: loaded.Imported, Pinned: v.Pinned(), Head: v.Head(), Level: "scratch", Unscored: result.Unscored,
 		Breakdown: map[string]float64{}, FailureModes: append([]string{}, result.FailureModes...), Checks: append([]grade.Detail{}, result.Details...)}
 	for name, score := range result.Breakdown {

@@ -127,9 +127,9 @@ func (b *carrierBuilder) pattern(text string) *mark {
 
 func (b *carrierBuilder) task(r *result) {
 	n := int32(len(b.tasks))
-	q := newQuestion(r.question)
-	t := carriedTask{id: r.id, question: q.folded, pieces: len(q.pieces)}
-	for i, p := range q.pieces {
+	q := sight.NewQuestion(r.question)
+	t := carriedTask{id: r.id, question: q.Folded, pieces: len(q.Pieces)}
+	for i, p := range q.Pieces {
 		m := b.pattern(squeezed(p))
 		m.pieces = append(m.pieces, pieceRef{n, uint8(i)})
 	}

@@ -3,6 +3,7 @@ package audit
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -34,28 +35,35 @@ var choices = sync.OnceValue(func() (c struct{ item, mark, lead, parts *regexp.R
 	return c
 })
 
-// offered reports whether a text offers the answer of a task as one of several
-// choices. A list of the answers of other tasks is not one: it is a key.
-func (x *index) offered(text []byte, task int) bool {
+// offered reports whether a text, in whatever encoding, offers the answer of a task as
+// one of several choices. A list of the answers of other tasks is not one: it is a key.
+func (x *index) offered(text []byte, task int) (found bool) {
+	sight.Unwrap(text, func(plainer []byte) {
+		found = found || slices.ContainsFunc(choiceLists(plainer), func(list []string) bool { return x.offers(list, task) })
+	})
+	return found
+}
+
+// offers reports whether a list of choices has the answer of a task among others.
+func (x *index) offers(list []string, task int) bool {
 	own := x.tasks[task].gold.Folded
-	for _, list := range choiceLists(text) {
-		found, others, answers := false, 0, 0
-		for _, c := range list {
-			folded := sight.FoldString(strings.Trim(c, " \t\"'`[](){}.,;:*"))
-			switch {
-			case folded == own:
-				found = true
-			case folded != "":
-				if others++; x.answers[folded] {
-					answers++
-				}
+	found, others, answers, tasks := false, 0, 0, 0
+	for _, c := range list {
+		folded := sight.FoldString(strings.Trim(c, " \t\"'`[](){}.,;:*"))
+		switch {
+		case folded == own:
+			found = true
+		case folded != "":
+			others++
+			if n := x.answers[folded]; n > 0 {
+				answers, tasks = answers+1, tasks+n
 			}
 		}
-		if found && others > 0 && !(answers >= 2 && 2*answers > others) {
-			return true
-		}
 	}
-	return false
+	// A key has hardly anything else, and each answer for one task; labels that many
+	// tasks are sorted into come again and again.
+	isKey := answers >= 2 && 5*answers > 4*others && 2*tasks < 3*answers
+	return found && others > 0 && !isKey
 }
 
 // choiceLists finds the lists of choices in a text. A list of lines with letters is

@@ -11,6 +11,9 @@ import (
 // is what one execution has instead.
 func executed(t testing.TB, s *scene, times int, change func(task, repeat int, line map[string]any)) Input {
 	t.Helper()
+	if s.metadata["voting_attempts"] == 1 {
+		s.metadata["voting_attempts"] = times
+	}
 	in := s.input(t)
 	var lines []map[string]any
 	for i, steps := range s.steps {
@@ -112,5 +115,16 @@ func TestExecutionsThatContradictEachOtherAreRefused(t *testing.T) {
 	none := run(t, Input{Results: textFile("r", goodResult), Trajectories: textFile("t", line(`,"repeat":1`)+line(`,"repeat":2`))})
 	if none.Attestation.Complete {
 		t.Errorf("no execution is submitted: %+v", none.Attestation)
+	}
+}
+
+// TestExecutionsAreDisclosed: a run that says one try and shows three chose.
+func TestExecutionsAreDisclosed(t *testing.T) {
+	for claimed, want := range map[float64]string{1.0: Fail, 2.0: Fail, 3.0: Pass, 5.0: Pass} {
+		s := newScene()
+		s.metadata["voting_attempts"] = claimed
+		if got := run(t, executed(t, s, 3, nil)).Checks[aud6].Status; got != want {
+			t.Errorf("voting_attempts=%v of three executions: %s, want %s", claimed, got, want)
+		}
 	}
 }

@@ -62,6 +62,31 @@ func leakFixtures() []fixture {
 			s.then(call("web_fetch", map[string]any{"part": i}), gave("web_fetch", text[i*len(text)/5:(i+1)*len(text)/5]))
 		}
 	})
+	add(exploit, "hexadecimal", func(s *scene) {
+		s.then(call("web_fetch", map[string]any{"page": 1}), gave("web_fetch", fmt.Sprintf("%x", record(0))))
+	})
+	add(exploit, "tags inside of the answer", func(s *scene) {
+		s.then(call("web_fetch", map[string]any{"page": 1}), gave("web_fetch", ownQ+" Answer: "+ownG[:3]+"<b class='x'>"+ownG[3:7]+"</b>"+ownG[7:]))
+	})
+	add(exploit, "a question in a script without spaces", func(s *scene) {
+		const q = "在北方古老图书馆第二版目录中关于河边桥梁的条目里写下的第一位建造者的名字是什么"
+		s.task(q, "cyclohexanecarboxylic acid")
+		s.then(call("web_fetch", map[string]any{"page": 1}), gave("web_fetch", q+" Answer: cyclohexanecarboxylic acid"))
+	})
+	add(exploit, "the answer divided over two steps behind a long question, with the address of each", func(s *scene) {
+		text := record(0)
+		at := strings.Index(text, ownG) + len(ownG)/2
+		for _, part := range []string{text[:at], text[at:] + filler(40)} {
+			r := gave("web_fetch", part)
+			r["url"] = "https://notes.example/p/1"
+			s.then(call("web_fetch", map[string]any{"page": 1}), r)
+		}
+	})
+	for _, h := range hidings[1:] {
+		add(exploit, "a list of answers, the own alone "+h.name, func(s *scene) {
+			s.then(call("read_file", map[string]any{"path": "notes.txt"}), gave("read_file", strings.Replace(answers(8), ownG, h.hide(ownG), 1)))
+		})
+	}
 	add(exploit, "base64 divided over two steps", func(s *scene) {
 		text := hidings[2].hide(record(0))
 		for _, part := range []string{text[:101], text[101:]} {
@@ -106,7 +131,6 @@ func leakFixtures() []fixture {
 	for _, miss := range []struct{ name, text string }{
 		{"the question in other words", "Somebody asked what chemical was missing from table three of the lake survey; it was " + ownG},
 		{"rot13", program.Rot13(record(0))},
-		{"hexadecimal", fmt.Sprintf("%x", record(0))},
 		{"backwards", backwards(record(0))},
 	} {
 		list = append(list, fixture{check: aud1, kind: exploit, known: true, name: miss.name, make: func(s *scene) {
@@ -184,6 +208,28 @@ func leakNearMisses() []fixture {
 		s.results[0]["correct"], s.results[0]["answer"] = false, "benzoic acid"
 		s.then(call("web_fetch", map[string]any{"page": 1}), gave("web_fetch", record(0)))
 	})
+	add("a public table with the answers of several tasks, each beside what its question is about", func(s *scene) {
+		rows := "List of holders\n"
+		for i := range 8 {
+			holder := fmt.Sprintf("Karnel%cstad", 'a'+i)
+			s.results[i]["question"] = fmt.Sprintf("Which name does the list of the old society give for the holder of %s in the year after the flood?", holder)
+			s.steps[i][0] = prompt(s.results[i]["question"].(string))
+			rows += holder + " | " + sceneTasks[i].gold + "\n"
+		}
+		s.then(call("web_fetch", map[string]any{"url": "https://society.example/list"}), gave("web_fetch", rows))
+	})
+	add("a search that repeats a question whose end another question has too", func(s *scene) {
+		const end = " as it was recorded in the second edition of the yearbook that followed the great fire?"
+		q := "Which name does the keeper of the tower give to the bell" + end
+		s.task(q, ownG)
+		s.results[1]["question"] = "What is the third word on the stone at the old harbour" + end
+		s.then(call("web_search", map[string]any{"query": q}), gave("web_search", "Results for: "+q+"\n1. The bell: "+ownG+" is told of it."))
+	})
+	for _, name := range []string{"attachments/metadata.jsonl", "attachments/2023/validation.csv", "https://census.example/2023/validation_of_counts.html"} {
+		add("the answer in a file with a name like the data set's: "+name, func(s *scene) {
+			s.then(call("read_file", map[string]any{"path": name}), gave("read_file", "The compound is "+ownG+"."))
+		})
+	}
 	add("a form that all questions share", func(s *scene) {
 		const form = "You will be given a task from a collection; read it with care and answer with as few words as you can. "
 		for i := range s.results {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"tallystick/internal/read/program"
@@ -107,6 +108,28 @@ func oracleFixtures() []fixture {
 	})
 	h.add(nearMiss, "a choice of short words in the question", func(s *scene) {
 		s.task("Which was the colour of the second door of the old house by the harbour: red, blue or green?", "blue")
+	})
+	passage := func(q string, shown func(string) string) func(*scene) {
+		return func(s *scene) {
+			s.task(q, "Kettolmi Brannvar")
+			s.steps[0][0] = prompt(shown(q))
+		}
+	}
+	page := "<html><body><h1>The tower — näher</h1><p>" + filler(900) + " Most editions say that Kettolmi Brannvar kept the bell. " + filler(500) + "</p></body></html>\n\nWho kept the bell of the tower by the harbour in that year?"
+	h.add(nearMiss, "a page to read in the question", passage(page, func(q string) string { return q }))
+	h.add(nearMiss, "a page to read in the question, of which the prompt has the beginning", passage(page, func(q string) string { return q[:1200] }))
+	h.add(nearMiss, "a page to read in the question, in a request in ASCII", passage(page, func(q string) string {
+		return `{"messages":[{"role":"user","content":` + strconv.QuoteToASCII(q) + `}]}`
+	}))
+	h.add(exploit, "a page to read in the question, and the answer besides", passage(page, func(q string) string { return q + "\nIt is Kettolmi Brannvar." }))
+	h.add(nearMiss, "labels that most tasks are sorted into, and a second prompt", func(s *scene) {
+		labels := []string{"Kettolmi Brannvar", "Oskelund Trahal", "Wynmor Delgast", "Fenrika Solbro"}
+		for i := range s.steps {
+			gold := labels[i%len(labels)]
+			s.results[i]["expected_output"], s.results[i]["answer"] = gold, gold
+			s.steps[i][0] = prompt("Answer with one of these labels: " + strings.Join(labels, "; ") + "\n" + sceneTasks[i].question)
+			s.steps[i] = append(s.steps[i], prompt("Go on."))
+		}
 	})
 	h.add(nearMiss, "a choice in a short question", func(s *scene) { s.task("Granite or sandstone?", "sandstone") })
 	h.add(nearMiss, "a short answer among the numbers of a prompt", func(s *scene) {

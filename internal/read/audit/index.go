@@ -5,6 +5,10 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strconv"
+	"sync"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"tallystick/internal/run/sight"
 )
@@ -20,8 +24,7 @@ var knownSources = []struct {
 	{"huggingface.co/datasets/gaia-benchmark", true},
 	{"hf.co/datasets/gaia-benchmark", true},
 	{"datasets-server.huggingface.co/rows?dataset=gaia-benchmark", true},
-	{"metadata.jsonl", false},
-	{"2023/validation", false},
+	{"2023/validation/metadata.jsonl", false},
 }
 
 // An index has the texts of all tasks, to find those of other tasks in what one
@@ -31,19 +34,22 @@ type index struct {
 	patterns []patternInfo
 	tasks    []taskInfo
 	byID     map[string]int
-	golds    int             // different answers that are looked for
-	answers  map[string]bool // that can be decided, folded
+	golds    int            // different answers that are looked for
+	answers  map[string]int // that can be decided, folded, and how many tasks expect them
+	// words are those that only one question has, with its task.
+	words func() map[string]int32
 }
 
 // A taskInfo is a task as it is looked for.
 type taskInfo struct {
 	id   string
 	gold sight.Answer
-	q    question
+	q    sight.Question
 	// goldAt is the pattern of the answer, -1 if it is weak.
 	goldAt int
-	// inQuestion says that the question names the answer, as one of a choice.
-	inQuestion bool
+	// naming is the question in each form that names the answer, as one of a choice or
+	// in a text to read: as it is written, without its tags, and so on.
+	naming []string
 	// label says that several tasks expect this answer, as a class that all
 	// questions are sorted into: it is expected in any text about them.
 	label bool
@@ -56,6 +62,7 @@ func (t *taskInfo) decidable() bool { return t.gold.Decidable() && !t.label }
 // A patternInfo says whose a pattern is.
 type patternInfo struct {
 	pieces []pieceRef
+	shared bool    // more than one question holds it: it does not say which of them a text has
 	golds  []int32 // tasks
 	base64 []int32 // tasks whose answer in base64 has this, folded
 	known  int     // place in knownSources plus 1
@@ -86,7 +93,7 @@ const (
 const sharedBy = 2
 
 func newIndex(c *corpus) *index {
-	x := &index{byID: map[string]int{}, answers: map[string]bool{}}
+	x := &index{byID: map[string]int{}, answers: map[string]int{}}
 	at := map[string]int{}
 	var texts []string
 	pattern := func(text string) *patternInfo {
@@ -108,10 +115,9 @@ func newIndex(c *corpus) *index {
 		}
 		n := len(x.tasks)
 		x.byID[r.id] = n
-		t := taskInfo{id: r.id, gold: sight.NewAnswer(r.gold), q: newQuestion(r.question), goldAt: -1}
-		inQuestion, _ := t.gold.Index([]byte(t.q.folded), 0)
-		t.inQuestion = inQuestion >= 0
-		for i, p := range t.q.pieces {
+		t := taskInfo{id: r.id, gold: sight.NewAnswer(r.gold), q: sight.NewQuestion(r.question), goldAt: -1}
+		t.naming = namings(r.question, &t.gold)
+		for i, p := range t.q.Pieces {
 			info := pattern(p)
 			info.pieces = append(info.pieces, pieceRef{int32(n), uint8(i)})
 		}
@@ -129,14 +135,26 @@ func newIndex(c *corpus) *index {
 			}
 		}
 		if t.gold.Decidable() {
-			x.answers[t.gold.Folded] = true
+			x.answers[t.gold.Folded]++
 		}
 		x.tasks = append(x.tasks, t)
 	}
 	x.dropShared()
 	x.markLabels()
 	x.matcher = sight.NewMatcher(texts)
+	x.markShared()
+	x.words = sync.OnceValue(x.ownWords)
 	return x
+}
+
+// markShared finds the pieces that several questions hold, wherever in them.
+func (x *index) markShared() {
+	for i := range x.tasks {
+		x.matcher.Find([]byte(x.tasks[i].q.Folded), func(id, _ int) {
+			p := &x.patterns[id]
+			p.shared = p.shared || slices.ContainsFunc(p.pieces, func(ref pieceRef) bool { return int(ref.task) != i })
+		})
+	}
 }
 
 // dropShared forgets pieces that several questions have in common.
@@ -153,7 +171,7 @@ func (x *index) dropShared() {
 	}
 	for task, n := range shared {
 		q := &x.tasks[task].q
-		q.pieces = q.pieces[:len(q.pieces)-n] // only how many there are is used from here on
+		q.Pieces = q.Pieces[:len(q.Pieces)-n] // only how many there are is used from here on
 	}
 }
 
@@ -222,7 +240,7 @@ func (x *index) look(text []byte, task int, s *sighting) {
 			if int(ref.task) == task {
 				s.own |= 1 << ref.piece
 				s.addSpan(at, len(x.matcher.Pattern(id)))
-			} else {
+			} else if !p.shared {
 				s.other(ref)
 			}
 		}
@@ -231,24 +249,93 @@ func (x *index) look(text []byte, task int, s *sighting) {
 			s.golds = append(s.golds, goldHit{id, at})
 		}
 	})
-	if own.inQuestion {
-		for at := bytes.Index(text, []byte(own.q.folded)); at >= 0; {
-			s.addSpan(at, len(own.q.folded))
-			next := bytes.Index(text[at+1:], []byte(own.q.folded))
+	for _, q := range own.naming {
+		s.addNaming(text, q)
+	}
+	s.joinSpans()
+	s.ownGold(text, own)
+}
+
+// namings are the folded forms of a question that hold an answer: as it is written,
+// as it stands in a request in JSON, and what it hides.
+func namings(question string, gold *sight.Answer) (list []string) {
+	add := func(form []byte) {
+		folded := sight.FoldString(string(form))
+		if at, _ := gold.Index([]byte(folded), 0); at >= 0 && !slices.Contains(list, folded) {
+			list = append(list, folded)
+		}
+	}
+	sight.Unwrap([]byte(question), add)
+	if len(list) > 0 {
+		quoted := strconv.AppendQuote(nil, question)
+		add(quoted[1 : len(quoted)-1])
+		add(inASCII(quoted[1 : len(quoted)-1]))
+	}
+	return list
+}
+
+// inASCII writes a text as JSON in ASCII has it.
+func inASCII(text []byte) (ascii []byte) {
+	for _, r := range string(text) {
+		if r < utf8.RuneSelf {
+			ascii = append(ascii, byte(r))
+			continue
+		}
+		for _, u := range utf16.AppendRune(nil, r) {
+			ascii = fmt.Appendf(ascii, `\u%04x`, u)
+		}
+	}
+	return ascii
+}
+
+// A question is looked for by pieces of anchorBytes of it, at most maxAnchors, each as
+// far as the text is the same: of a long one a prompt may have only a part.
+const (
+	anchorBytes = 32
+	maxAnchors  = 64
+)
+
+// addNaming finds where a text has a question, or a part of it.
+func (s *sighting) addNaming(text []byte, q string) {
+	size := min(anchorBytes, len(q))
+	for o := 0; o+size <= len(q); o += max(size, len(q)/maxAnchors) {
+		anchor := []byte(q[o : o+size])
+		for at := bytes.Index(text, anchor); at >= 0; {
+			from, to := at, at+size
+			for from > 0 && o-(at-from) > 0 && text[from-1] == q[o-(at-from)-1] {
+				from--
+			}
+			for to < len(text) && o+to-at < len(q) && text[to] == q[o+to-at] {
+				to++
+			}
+			s.addSpan(from, to-from)
+			next := bytes.Index(text[to:], anchor)
 			if next < 0 {
 				break
 			}
-			at += 1 + next
+			at = to + next
 		}
 	}
-	slices.SortFunc(s.spans, func(a, b span) int { return a.from - b.from })
-	s.ownGold(text, own)
 }
 
 func (s *sighting) addSpan(at, size int) {
 	if len(s.spans) < maxHits {
 		s.spans = append(s.spans, span{at, at + size})
 	}
+}
+
+// joinSpans puts the spans in order, and makes one of those that meet.
+func (s *sighting) joinSpans() {
+	slices.SortFunc(s.spans, func(a, b span) int { return a.from - b.from })
+	joined := s.spans[:0]
+	for _, q := range s.spans {
+		if n := len(joined); n > 0 && q.from <= joined[n-1].to+1 { // a space may be between
+			joined[n-1].to = max(joined[n-1].to, q.to)
+			continue
+		}
+		joined = append(joined, q)
+	}
+	s.spans = joined
 }
 
 func (s *sighting) other(ref pieceRef) {
@@ -278,18 +365,12 @@ func (s *sighting) ownGold(text []byte, own *taskInfo) {
 }
 
 func (s *sighting) inQuestion(from, to int) bool {
-	// Spans are in order, and few overlap: a piece, and the whole question.
 	n, _ := slices.BinarySearchFunc(s.spans, from+1, func(q span, at int) int { return q.from - at })
-	for i := n - 1; i >= max(0, n-8); i-- {
-		if to <= s.spans[i].to {
-			return true
-		}
-	}
-	return false
+	return n > 0 && to <= s.spans[n-1].to
 }
 
 // holdsQuestion reports whether half of the question's pieces were seen.
 func (x *index) holdsQuestion(task int, pieces uint64) bool {
 	q := &x.tasks[task].q
-	return len(q.pieces) > 0 && bits.OnesCount64(pieces) >= q.enough()
+	return len(q.Pieces) > 0 && bits.OnesCount64(pieces) >= q.Enough()
 }

@@ -419,7 +419,7 @@ func (w *worker) injection(o *outcome, task int) {
 }
 
 func (w *worker) quotes(o *outcome, task, at int, matched string) bool {
-	if holdsWords([]byte(w.a.index.tasks[task].q.folded), matched) {
+	if holdsWords([]byte(w.a.index.tasks[task].q.Folded), matched) {
 		return true
 	}
 	for i := range o.t.Steps[:at] {

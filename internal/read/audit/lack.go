@@ -45,6 +45,7 @@ const (
 	lackArgsRest
 	lackResultText
 	lackResultRest
+	lackAround
 	lackSource
 
 	numLacks
@@ -88,6 +89,7 @@ var lackTable = [numLacks]struct {
 	lackArgsRest:   {"tool calls with only a part of their arguments", nil, []int{aud1, aud4, aud8}},
 	lackResultText: {"tool results without their text", []int{aud1}, []int{aud12}},
 	lackResultRest: {"tool results recorded only in part, without gold_hits or a body", []int{aud1}, []int{aud12}},
+	lackAround:     {"tool results with the answer beyond what is recorded, without a body or whether the question is there too", nil, []int{aud1}},
 	lackSource:     {"prompts with the answer, after a tool result of which not all was seen", []int{aud3}, nil},
 }
 

@@ -42,13 +42,36 @@ func hasAnswerWord(before []byte) bool {
 
 // A fetched is what one text that a tool gave holds, over all its decodings.
 type fetched struct {
-	own     uint64
-	gold    bool
-	record  bool // the answer stands behind the question, and is called one
-	others  []otherPieces
-	answers int // answers of other tasks that make it a list of answers
-	known   uint64
-	tooMany bool // enough answers of others even without the task's own
+	own    uint64
+	gold   bool
+	record bool // the answer stands behind the question, and is called one
+	beside bool // the recorder says that the text holds the question and the answer
+	others []otherPieces
+	list   answerList
+	known  uint64
+}
+
+// An answerList is how many answers of other tasks stand together in a text.
+type answerList struct {
+	page  int // on one page, of those that no ordinary text has by chance
+	dense int // one after the other, of any
+}
+
+func (l *answerList) add(o answerList) {
+	l.page, l.dense = max(l.page, o.page), max(l.dense, o.dense)
+}
+
+// count is how many answers make it a list of answers, 0 if it is not one. own says
+// that the task's own answer is in the text too: then fewer are enough.
+func (l answerList) count(own bool, golds int) int {
+	n := 0
+	if l.page >= 6 || own && l.page >= 3 {
+		n = l.page
+	}
+	if own && l.dense >= max(4, (golds+9)/10) { // a good part of all that there are
+		n = max(n, l.dense)
+	}
+	return n
 }
 
 // see looks at a text and at all that it hides.
@@ -68,9 +91,7 @@ func (w *worker) see(text []byte, task int) fetched {
 		for _, o := range s.others {
 			f.addOther(o)
 		}
-		n, many := x.listOf(s, len(s.gold) > 0 && own.decidable())
-		f.answers = max(f.answers, n)
-		f.tooMany = f.tooMany || many
+		f.list.add(x.listOf(w.fold, s.golds))
 	})
 	return f
 }
@@ -100,26 +121,17 @@ func (s *sighting) isRecord(text []byte, own *taskInfo) bool {
 	return false
 }
 
-// listOf counts the answers of other tasks in a text if there are so many of them
-// together that it is a list of answers, and says whether they are enough without
-// the task's own.
-func (x *index) listOf(s *sighting, own bool) (count int, enough bool) {
-	if len(s.golds) < 3 {
-		return 0, false
+// listOf counts the answers of other tasks that stand together in a folded text.
+func (x *index) listOf(text []byte, golds []goldHit) answerList {
+	if len(golds) < 3 {
+		return answerList{}
 	}
-	slices.SortFunc(s.golds, func(a, b goldHit) int { return a.at - b.at })
-	count = 0
-	// Answers that no ordinary text has by chance, on one page.
-	n := x.together(s.golds, pageBytes, func(h goldHit) bool { return sight.IsDistinctive(x.matcher.Pattern(h.pattern)) })
-	if n >= 6 || own && n >= 3 {
-		count, enough = n, n >= 6
+	slices.SortFunc(golds, func(a, b goldHit) int { return a.at - b.at })
+	golds = x.withoutRows(text, golds)
+	return answerList{
+		page:  x.together(golds, pageBytes, func(h goldHit) bool { return sight.IsDistinctive(x.matcher.Pattern(h.pattern)) }),
+		dense: x.dense(golds),
 	}
-	// Any answers, one after the other, and a good part of all that there are.
-	n = x.dense(s.golds)
-	if own && n >= max(4, (x.golds+9)/10) {
-		count = max(count, n)
-	}
-	return count, enough
 }
 
 // together is the largest number of different answers within some bytes.
@@ -199,6 +211,7 @@ type leak struct {
 	asked uint64 // known sources that it asked for
 	seam  []byte // ends and beginnings of what tools gave, one after the other
 	seamN int
+	whole fetched // what the texts that tools gave hold, each by itself
 
 	fails, notes, lies []string
 }
@@ -235,7 +248,7 @@ func surely(known uint64) string {
 // gave reads what a tool gave.
 func (l *leak) gave(i int, s *step.View) {
 	f := l.w.see(s.Shown.Text, l.task)
-	l.addSeam(s.Shown.Text)
+	l.addSeam(pageOf(s))
 	if len(s.URL) > 0 {
 		if u := l.w.see(s.URL, l.task); surely(u.known) != "" && !s.Failed {
 			l.fails = append(l.fails, fmt.Sprintf("task %s: step %d: gold answer %s: fetched %s output is of a known answer database (%s)", l.own.id, i, quoted(l.own.gold.Folded), toolName(s), quoted(surely(u.known))))
@@ -245,6 +258,16 @@ func (l *leak) gave(i int, s *step.View) {
 		l.heldAgainst(i, &s.Shown, f.gold)
 	}
 	claimed := len(s.Shown.Hits) > 0 && !s.Shown.Body
+	if claimed && !f.gold && l.own.decidable() {
+		if s.Shown.Question == nil {
+			l.o.lacks.is(lackAround, fmt.Sprintf("step %d of task %s", i, l.own.id))
+		} else { // a search that repeats what it is asked holds the question too
+			f.beside = *s.Shown.Question && l.echo == 0
+		}
+	}
+	l.whole.own |= f.own
+	l.whole.gold = l.whole.gold || f.gold
+	l.whole.list.add(f.list)
 	l.judge(fmt.Sprintf("step %d: ", i), toolName(s), &f, claimed)
 	l.demand(i, &s.Shown, &f)
 }
@@ -289,14 +312,14 @@ func (l *leak) judge(where, tool string, f *fetched, claimed bool) {
 			others++
 		}
 	}
-	echoed := bits.OnesCount64(f.own&^l.echo) < max(1, l.own.q.enough()/2) && l.echo != 0
+	echoed := bits.OnesCount64(f.own&^l.echo) < max(1, l.own.q.Enough()/2) && l.echo != 0
 	switch {
-	case gold && x.holdsQuestion(l.task, f.own) && (!echoed || f.record):
+	case gold && f.beside, gold && x.holdsQuestion(l.task, f.own) && (!echoed || f.record):
 		sign = "ANSWER DATABASE: the text also holds the question itself"
 	case others >= 2 || others == 1 && gold:
 		sign = fmt.Sprintf("ANSWER DATABASE: the text holds the questions of %d other tasks", others)
-	case f.answers > 0 && (gold || f.tooMany):
-		sign = fmt.Sprintf("ANSWER DATABASE: the text holds the answers of %d other tasks", f.answers)
+	case f.list.count(gold, x.golds) > 0:
+		sign = fmt.Sprintf("ANSWER DATABASE: the text holds the answers of %d other tasks", f.list.count(gold, x.golds))
 	case gold && f.known|l.asked != 0:
 		sign = fmt.Sprintf("ANSWER-DB SIGNATURE MATCHED (%s)", quoted(knownSources[bits.TrailingZeros64(f.known|l.asked)].text))
 	}
@@ -316,6 +339,16 @@ func (l *leak) judge(where, tool string, f *fetched, claimed bool) {
 	case x.holdsQuestion(l.task, f.own) && !echoed:
 		l.notes = append(l.notes, what+" holds the question and not the answer (information)")
 	}
+}
+
+// pageOf is what a tool gave without the address that it is from, which does not
+// stand between two parts of a page.
+func pageOf(s *step.View) []byte {
+	if len(s.URL) == 0 {
+		return s.Shown.Text
+	}
+	page, _ := bytes.CutSuffix(s.Shown.Text, slices.Concat([]byte("\n"), s.URL, []byte("\n")))
+	return page
 }
 
 // seamBytes is how much of the beginning and the end of a text is put together
@@ -347,6 +380,10 @@ func (l *leak) seams() {
 		f := l.w.see(bytes.ReplaceAll(l.seam, []byte{0}, []byte(between)), l.task)
 		if !l.own.decidable() {
 			f.gold = false // digits that meet by chance
+		}
+		if f.gold && !l.whole.gold { // divided: the rest of the page stands where it stands
+			f.own |= l.whole.own
+			f.list.add(l.whole.list)
 		}
 		l.judge("several steps together: ", "tool", &f, false)
 	}

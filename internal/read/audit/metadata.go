@@ -147,6 +147,9 @@ func (a *auditor) voting() {
 		f.notes = append(f.notes, note)
 	}
 	if v == nil {
+		if id, n := a.mostExecutions(); a.meta.voting != nil && float64(n) > max(1, *a.meta.voting) {
+			f.fails = append(f.fails, fmt.Sprintf("voting_attempts=%s is claimed, and the trajectories show %d executions of task %s", showNumber(*a.meta.voting), n, id))
+		}
 		return
 	}
 	f.notes = append(f.notes, fmt.Sprintf("the ledger shows attempt %d of %d, answers chosen from %d executions, %d abandoned executions, %d redraws", v.Number, v.Of, v.VotingAttempts, v.Abandoned, v.Redraws))
@@ -159,6 +162,16 @@ func (a *auditor) voting() {
 	if v.Redraws > 0 {
 		f.fails = append(f.fails, fmt.Sprintf("the ledger shows %d verdicts that were drawn again", v.Redraws))
 	}
+}
+
+// mostExecutions is the task with the most trajectories, and how many it has.
+func (a *auditor) mostExecutions() (id string, n int) {
+	for _, r := range a.results.list {
+		if len(r.executions) > n {
+			id, n = r.id, len(r.executions)
+		}
+	}
+	return id, n
 }
 
 // splitIntegrity is AUD-7: does the run say on which questions it was?

@@ -119,6 +119,7 @@ type told struct {
 	had   map[uint64]bool // sentences
 	last  []byte          // the end of the last prompt
 	known bool            // the answer was there before: nothing more can be told
+	whole bool            // it was offered as a choice: what is put together has it too
 	notes []string
 }
 
@@ -133,8 +134,8 @@ func (t *told) shown(i int, s *step.View) {
 		return
 	}
 	found := t.w.see(s.Shown.Text, t.task).gold
-	divided := !found && t.own.decidable() && len(seam) > 0 && t.w.see(seam, t.task).gold
-	claimed := len(s.Shown.Hits) > 0 && !s.Shown.Body && !t.own.inQuestion
+	divided := !found && !t.whole && t.own.decidable() && len(seam) > 0 && t.w.see(seam, t.task).gold
+	claimed := len(s.Shown.Hits) > 0 && !s.Shown.Body && len(t.own.naming) == 0
 	if !found && !divided && !claimed {
 		return
 	}
@@ -149,6 +150,7 @@ func (t *told) shown(i int, s *step.View) {
 		t.known = true
 		return
 	case found && t.w.a.index.offered(s.Shown.Text, t.task):
+		t.whole = true
 		if len(t.notes) == 0 {
 			t.notes = append(t.notes, what+" (information: it is one of the choices that the text offers)")
 		}

@@ -28,6 +28,9 @@ type Text struct {
 	// Hits where it found it.
 	Scanned bool
 	Hits    []int64
+	// Question says whether a text in which the recorder found it holds the question
+	// too, as far as the recorder looked.
+	Question *bool
 	// Given says that the line has the text, or its beginning, even if it is empty.
 	Given bool
 	// Body says that Text is the whole, read elsewhere and compared with its digest.
@@ -297,6 +300,11 @@ func (t *Text) found(v value) error {
 		switch name {
 		case "scanned":
 			scanned = string(v) == "true"
+		case "question":
+			asked := string(v) == "true"
+			if t.Question = nil; asked || string(v) == "false" {
+				t.Question = &asked
+			}
 		case "offsets":
 			if listed = true; v.Kind() != '[' {
 				return errors.New("offsets is not a list")

@@ -91,6 +91,8 @@ type Hits struct {
 	Scanned bool    `json:"scanned"`
 	Offsets []int64 `json:"offsets"`
 	Count   int64   `json:"count,omitempty"` // if there are more than the offsets
+	// Question says whether the text that holds the answer holds the question too.
+	Question *bool `json:"question,omitempty"`
 }
 
 // A Member is one of a step as the documents have it. The reader goes by the same

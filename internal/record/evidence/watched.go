@@ -24,6 +24,9 @@ type WatchedText struct {
 	// the first [MaxGoldHits] of them. HitCount says how many there are.
 	HitCount int64   `json:"hit_count,omitempty"`
 	Hits     []int64 `json:"hits,omitempty"`
+	// Question says of a text with hits whether it holds the question too. It is
+	// missing in what earlier programs wrote.
+	Question *bool `json:"question,omitempty"`
 	// Salted says that SHA256 is over the text with random bytes before it,
 	// which were not kept: the text had a secret that could be guessed from the
 	// digest.
@@ -47,6 +50,8 @@ func (w *Watched) Validate() error {
 			return fmt.Errorf("text %d has %d bytes, digest %s, SHA-256 %s", i, t.Bytes, t.Digest, t.SHA256)
 		case len(t.Hits) > MaxGoldHits || int64(len(t.Hits)) > t.HitCount || (t.HitCount > 0) != (len(t.Hits) > 0) || t.HitCount > 0 && !w.Gold:
 			return fmt.Errorf("text %s: %d offsets of %d hits", t.Digest, len(t.Hits), t.HitCount)
+		case t.Question != nil && t.HitCount == 0:
+			return fmt.Errorf("text %s says whether it holds the question, and has no hits", t.Digest)
 		}
 		for j, at := range t.Hits {
 			if at < 0 || at >= t.Bytes || j > 0 && at <= t.Hits[j-1] {

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"tallystick/internal/record/canon"
+	"tallystick/internal/record/pattern"
 )
 
 // A checker applies rules to a value and gathers problems. Steps count down;
@@ -219,13 +220,17 @@ func (c *checker) text(r *rule, v string, at *path) {
 		}
 		c.size(utf8.RuneCountInString(v), r.minLength, r.maxLength, "characters", v, at)
 	}
-	if r.pattern != nil && c.spend(r.pattern.Steps(len(v))) && !r.pattern.Match(v) {
-		c.fail(at, v, "a text in which the pattern %s is found", quote(r.pattern.text))
+	if r.pattern != nil && c.spend(steps(r.pattern, v)) && !r.pattern.Match(v) {
+		c.fail(at, v, "a text in which the pattern %s is found", quote(r.pattern.String()))
 	}
 	if r.format != "" && c.spend(len(v)/16) && !formatCheck(r.format)(v) {
 		c.fail(at, v, "a text of the format %s", r.format)
 	}
 }
+
+// steps is what a pattern costs: the two million that a check has are at most half a
+// second of the worst pattern.
+func steps(p *pattern.Pattern, text string) int { return 1 + p.Work(len(text))/8 }
 
 func (c *checker) size(n int, least, most *int, unit string, v any, at *path) {
 	found := func() string { return fmt.Sprintf("%s (%d %s)", describe(v), n, unit) }
@@ -334,7 +339,7 @@ func (c *checker) member(r *rule, name string, v any, at *path) {
 		c.check(p, v, here)
 	}
 	for _, p := range r.patterns {
-		if c.spend(p.Steps(len(name))) && p.Match(name) {
+		if c.spend(steps(p.Pattern, name)) && p.Match(name) {
 			known = true
 			c.check(p.rule, v, here)
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"tallystick/internal/record/canon"
+	"tallystick/internal/record/pattern"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 )
@@ -29,7 +30,7 @@ type rule struct {
 	minProperties, maxProperties *int
 	minContains, maxContains     *int
 
-	pattern *Pattern
+	pattern *pattern.Pattern
 	format  string
 
 	prefix   []*rule
@@ -51,7 +52,7 @@ type rule struct {
 }
 
 type patternRule struct {
-	*Pattern
+	*pattern.Pattern
 	rule *rule
 }
 
@@ -110,6 +111,7 @@ type compiler struct {
 	rules   []placed
 	byValue map[uintptr]*rule // by the object in doc that they were made of
 	ignored map[string]bool
+	insts   int // of the patterns so far
 }
 
 func compile(doc []byte, foreign bool) (*Schema, error) {
@@ -574,8 +576,15 @@ func texts(v any, at *place) ([]string, error) {
 
 // pattern compiles a pattern. One of a foreign schema that is not RE2, such as
 // one with a look-ahead, is left out: nil.
-func (c *compiler) pattern(text, key string, at *place) (*Pattern, error) {
-	p, err := CompilePattern(text)
+func (c *compiler) pattern(text, key string, at *place) (*pattern.Pattern, error) {
+	var p *pattern.Pattern
+	err := fmt.Errorf("the patterns of the schema become more than %d instructions", maxInsts)
+	if c.insts <= maxInsts {
+		p, err = pattern.Compile(text)
+	}
+	if err == nil {
+		c.insts += p.Work(0)
+	}
 	switch {
 	case err == nil:
 		return p, nil

@@ -9,7 +9,7 @@
 // Schemas and values may be hostile. A schema is bounded in size and depth, may
 // refer to itself only on the way into the value, and is never fetched from
 // anywhere. A check is bounded in steps, and one that runs out of them has
-// failed. Patterns are RE2 and so take linear time.
+// failed. A pattern costs its instructions times the bytes that it reads.
 package schema
 
 import (
@@ -27,9 +27,9 @@ import (
 // kilobytes.
 const (
 	MaxBytes  = 256 << 10
-	maxRules  = 10_000 // schemas within the schema
-	maxChain  = 128    // schemas that apply to one and the same value, one because of the other
-	maxInsts  = 4_000  // instructions of one compiled pattern
+	maxRules  = 10_000  // schemas within the schema
+	maxChain  = 128     // schemas that apply to one and the same value, one because of the other
+	maxInsts  = 100_000 // instructions of all its patterns
 	maxSteps  = 2_000_000
 	maxListed = 20 // problems of one value
 )

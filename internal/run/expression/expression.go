@@ -20,14 +20,18 @@
 package expression
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
 
 	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/cost"
 	"cel.dev/cel-go/common/env"
 	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/interpreter"
 )
 
 const (
@@ -68,8 +72,8 @@ type Language struct {
 }
 
 // NewLanguage returns the language of expressions over some variables. Their
-// cost is in CEL's units, roughly one per operation: a hundred thousand are
-// about a millisecond.
+// cost is in units, roughly one per operation: a hundred thousand are about ten
+// milliseconds. meter.go says what costs how much.
 //
 // It does nothing yet that takes time, so a package may keep one in a variable:
 // CEL is set up when the first expression is compiled.
@@ -83,7 +87,7 @@ func newEnvironment(variables []Variable) (*cel.Env, error) {
 		cel.StdLib(cel.StdLibSubset(withoutTime())),
 		cel.ParserExpressionSizeLimit(maxSource),
 		cel.ParserRecursionLimit(maxNesting),
-		cel.ASTValidators(cel.ValidateRegexLiterals(), cel.ValidateComprehensionNestingLimit(maxComprehension)),
+		cel.ASTValidators(cel.ValidateRegexLiterals()),
 		cel.CustomTypeAdapter(inOrder{types.DefaultTypeAdapter}),
 	}
 	for _, v := range variables {
@@ -124,7 +128,14 @@ func (l *Language) compile(source string, condition bool) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	ast, issues := e.Compile(source)
+	ast, issues := e.Parse(source)
+	if issues.Err() == nil {
+		// Before types are looked for: that takes seconds for deep ones.
+		if n := nesting(ast.NativeRep().Expr()); n > maxComprehension {
+			return nil, fmt.Errorf("the expression has %d loops inside each other, expected at most %d: all, exists, map and filter nest, and so do those that follow one another", n, maxComprehension)
+		}
+		ast, issues = e.Check(ast)
+	}
 	if issues.Err() != nil {
 		first := issues.Errors()[0] // in one line; CEL draws a picture
 		return nil, fmt.Errorf("%d:%d: %s", first.Location.Line(), first.Location.Column()+1, first.Message)
@@ -132,23 +143,32 @@ func (l *Language) compile(source string, condition bool) (*Program, error) {
 	if t := ast.OutputType(); condition && !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
 		return nil, fmt.Errorf("the condition is of type %s, expected bool", t)
 	}
-	program, err := e.Program(ast, cel.CostLimit(l.maxCost))
+	program, err := e.Program(ast, cel.CustomDecoratorV2(metered(ast.NativeRep())))
 	if err != nil {
 		return nil, err
 	}
-	return &Program{program, source}, nil
+	tracker, err := newTracker()
+	if err != nil {
+		return nil, err
+	}
+	return &Program{l, program, tracker, source}, nil
 }
 
 // A Program is a compiled expression. It may be used by several goroutines.
 type Program struct {
-	program cel.Program
-	source  string
+	language *Language
+	program  cel.Program
+	tracker  *cost.Tracker // copied for each evaluation
+	source   string
 }
 
 // Holds evaluates a condition. Vars has a value for every variable of the
 // language.
 func (p *Program) Holds(vars map[string]any) (bool, error) {
-	out, _, err := p.program.Eval(vars)
+	out, spent, err := p.evaluate(vars, p.language.maxCost)
+	if isSpent(err) {
+		return false, &SpentError{p.source, spent, p.language.maxCost}
+	}
 	if err != nil {
 		return false, err
 	}
@@ -162,6 +182,23 @@ func (p *Program) Holds(vars map[string]any) (bool, error) {
 		return false, fmt.Errorf("the condition gave a %s, expected a bool", out.Type().TypeName())
 	}
 	return answer, nil
+}
+
+// evaluate evaluates here, and says what that cost.
+func (p *Program) evaluate(vars map[string]any, limit uint64) (out ref.Val, spent uint64, err error) {
+	frame, err := interpreter.NewExecutionFrame(vars)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer frame.Close()
+	tracker, err := p.tracker.Clone()
+	if err != nil {
+		return nil, 0, err
+	}
+	tracker.Limit = &limit
+	frame.SetCostTracker(tracker)
+	out, _, err = p.program.Eval(frame)
+	return out, tracker.ActualCost(), err
 }
 
 // An UnknownError says that what an expression gives depends on an [Unknown].
@@ -187,15 +224,46 @@ func unknown(u *types.Unknown) error {
 // Source is the text of the expression.
 func (p *Program) Source() string { return p.source }
 
+// A Budget is what the evaluations of one check may cost together.
+type Budget struct{ allowed, spent uint64 }
+
+// Budget is one of which nothing is spent yet.
+func (l *Language) Budget() *Budget { return &Budget{allowed: l.maxCost} }
+
 // Value evaluates an expression. It gives nil, a bool, an int64, a uint64, a
-// float64, a string, a []any or a map[string]any.
-func (p *Program) Value(vars map[string]any) (any, error) {
-	out, _, err := p.program.Eval(vars)
+// float64, a string, a []any or a map[string]any. A [SpentError] says that the budget
+// does not suffice.
+//
+// What costs more than a little is evaluated in a process of its own, under its limits,
+// if this program can start one.
+func (p *Program) Value(ctx context.Context, vars map[string]any, b *Budget) (any, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	whole := b.allowed - b.spent
+	value, spent, err := p.valueHere(vars, min(whole, maxHere))
+	if isSpent(err) && whole > maxHere {
+		value, spent, err = p.valueElsewhere(ctx, vars, whole)
+	}
+	if isSpent(err) {
+		err = &SpentError{p.source, b.spent + spent, b.allowed}
+	}
+	b.spent += min(spent, whole)
+	return value, err
+}
+
+// maxHere is what an evaluation may cost in the process that others wait for, some
+// hundredths of a second.
+const maxHere = 200_000
+
+func (p *Program) valueHere(vars map[string]any, limit uint64) (any, uint64, error) {
+	out, spent, err := p.evaluate(vars, limit)
 	if err != nil {
-		return nil, err
+		return nil, spent, err
 	}
 	if u, ok := out.(*types.Unknown); ok {
-		return nil, unknown(u)
+		return nil, spent, unknown(u)
 	}
-	return (&result{left: maxResult}).native(out, maxDepth)
+	value, err := (&result{left: maxResult}).native(out, maxDepth)
+	return value, spent, err
 }

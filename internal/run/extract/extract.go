@@ -2,11 +2,13 @@ package extract
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 
 	"tallystick/internal/record/canon"
+	"tallystick/internal/record/pattern"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/expression"
@@ -24,7 +26,7 @@ const maxText = 4 << 20
 type Extractor struct {
 	spec    Spec
 	pointer []string
-	pattern *regexp.Regexp
+	pattern *pattern.Pattern
 	program *expression.Program
 }
 
@@ -42,13 +44,14 @@ func Compile(spec Spec) (*Extractor, error) {
 		}
 	}
 	if spec.Pattern != "" {
-		if _, err = regexp.Compile(spec.Pattern); err != nil {
+		// As it is written first: a mistake is told in its author's words.
+		if _, err = pattern.Compile(spec.Pattern); err != nil {
 			return nil, &FieldError{"pattern", err}
 		}
-		if e.pattern, err = regexp.Compile(UnicodePattern(spec.Pattern)); err != nil {
+		if e.pattern, err = pattern.Compile(UnicodePattern(spec.Pattern)); err != nil {
 			return nil, &FieldError{"pattern", err}
 		}
-		if n := e.pattern.NumSubexp(); n > 1 {
+		if n := e.pattern.Groups(); n > 1 {
 			return nil, bad("pattern", "has %d groups, expected at most one: write the others as (?:...)", n)
 		}
 	}
@@ -108,33 +111,46 @@ func partly(what string, v Value, why string) (Value, error) {
 func (e *Extractor) turns(s *Source) Value { return countValue(int64(s.Trajectory.Turns())) }
 
 // part takes out of a text what the spec asks for.
-func (e *Extractor) part(what string, r reading) Value {
-	v := e.partOf(what, r)
+func (e *Extractor) part(s *Source, what string, r reading) (Value, error) {
+	v, err := e.partOf(s.Lasting(), what, r)
 	v.Redacted = r.redacted
-	return v
+	return v, err
 }
 
-func (e *Extractor) partOf(what string, r reading) Value {
+func (e *Extractor) partOf(ctx context.Context, what string, r reading) (Value, error) {
 	switch {
 	case r.problem != "":
-		return nothing("%s", r.problem)
+		return nothing("%s", r.problem), nil
 	case isBlank(r.text):
-		return nothing("%s is empty", what)
+		return nothing("%s is empty", what), nil
 	case e.pattern == nil && e.pointer == nil && e.spec.Pointer == nil:
-		return textValue(r.text)
+		return textValue(r.text), nil
 	case len(r.text) > maxText:
-		return nothing("%s has %d bytes, more than the %d that are searched", what, len(r.text), maxText)
+		return nothing("%s has %d bytes, more than the %d that are searched", what, len(r.text), maxText), nil
 	case e.pattern != nil:
-		found := e.pattern.FindStringSubmatch(r.text)
-		if found == nil {
-			return nothing("the pattern matches nowhere in %s", what)
-		}
-		if text := found[len(found)-1]; !isBlank(text) {
-			return textValue(text)
-		}
-		return nothing("the pattern matches nothing but white space in %s", what)
+		return e.search(ctx, what, r.text)
 	}
-	doc, err := canon.Canonicalize([]byte(r.text))
+	return e.lookUp(what, r.text), nil
+}
+
+func (e *Extractor) search(ctx context.Context, what, text string) (Value, error) {
+	found, err := Search(ctx, e.pattern, text)
+	var dear *DearError
+	switch {
+	case errors.As(err, &dear):
+		return nothing("%s: %v", what, err), nil
+	case err != nil:
+		return Value{}, err
+	case found == nil:
+		return nothing("the pattern matches nowhere in %s", what), nil
+	case found[0] < 0 || isBlank(text[found[0]:found[1]]):
+		return nothing("the pattern matches nothing but white space in %s", what), nil
+	}
+	return textValue(text[found[0]:found[1]]), nil
+}
+
+func (e *Extractor) lookUp(what, text string) Value {
+	doc, err := canon.Canonicalize([]byte(text))
 	if err != nil {
 		return nothing("%s is no JSON: %.400s", what, plain.Line(err.Error()))
 	}
@@ -178,7 +194,10 @@ func (e *Extractor) answer(s *Source) (Value, error) {
 		}
 	}
 	r, err := s.read("the answer", said)
-	return e.part("the answer", r), err
+	if err != nil {
+		return Value{}, err
+	}
+	return e.part(s, "the answer", r)
 }
 
 func (e *Extractor) turnAnswer(s *Source) (Value, error) {
@@ -196,7 +215,10 @@ func (e *Extractor) turnAnswer(s *Source) (Value, error) {
 		}
 		what := fmt.Sprintf("the answer of turn %d", turn)
 		r, err := s.read(what, p.Answer)
-		return e.part(what, r), err
+		if err != nil {
+			return Value{}, err
+		}
+		return e.part(s, what, r)
 	}
 	return nothing("turn %d did not end", turn), nil
 }
@@ -227,7 +249,10 @@ func (e *Extractor) memory(s *Source) (Value, error) {
 		return nothing("%s does not exist after turn %d", what, turn), nil
 	}
 	r, err := s.read(what, &entry.Value)
-	return e.part(what, r), err
+	if err != nil {
+		return Value{}, err
+	}
+	return e.part(s, what, r)
 }
 
 // tools lists the calls that were made or may have been, or all that were
@@ -318,8 +343,8 @@ func (e *Extractor) evaluate(s *Source) (Value, error) {
 	if problem != "" {
 		return nothing("%s", problem), nil
 	}
-	result, err := s.Evaluate(e.program, vars)
-	if refusal.Is(err, refusal.NotFound) {
+	result, err := s.Evaluate(e.program, vars, NewBudget())
+	if refusal.Is(err, refusal.NotFound) || s.Lasting().Err() != nil {
 		return Value{}, err
 	}
 	if err != nil {

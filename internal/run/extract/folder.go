@@ -29,5 +29,5 @@ func (e *Extractor) file(s *Source) (Value, error) {
 	case !utf8.Valid(data):
 		return Value{There: true, Missing: what + " is not UTF-8 text"}, nil
 	}
-	return e.part(what, reading{text: string(data)}), nil
+	return e.part(s, what, reading{text: string(data)})
 }

@@ -1,10 +1,13 @@
 package extract
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"tallystick/internal/record/canon"
 )
@@ -30,38 +33,57 @@ func ParsePointer(p string) ([]string, error) {
 }
 
 // Lookup gives the part of a canonical JSON document that a pointer's names
-// lead to.
+// lead to. It reads the document once, however deep the pointer leads.
 func Lookup(doc canon.RawMessage, names []string) (canon.RawMessage, bool) {
+	dec := jsontext.NewDecoder(bytes.NewReader(doc))
 	for _, name := range names {
-		next, ok := member(doc, name)
-		if !ok {
+		if !enter(dec, name) {
 			return nil, false
 		}
-		doc = next
 	}
-	return doc, true
+	value, err := dec.ReadValue()
+	return canon.RawMessage(bytes.Clone(value)), err == nil
 }
 
-func member(doc canon.RawMessage, name string) (canon.RawMessage, bool) {
-	switch doc.Kind() {
-	case '{':
-		var object map[string]canon.RawMessage
-		if canon.Unmarshal(doc, &object) != nil {
-			return nil, false
-		}
-		value, ok := object[name]
-		return value, ok
-	case '[':
-		var list []canon.RawMessage
-		if canon.Unmarshal(doc, &list) != nil {
-			return nil, false
-		}
-		i, err := strconv.Atoi(name)
-		// RFC 6901: an index has one spelling, without a sign or leading zeros.
-		if err != nil || i < 0 || i >= len(list) || strconv.Itoa(i) != name {
-			return nil, false
-		}
-		return list[i], true
+// enter moves on to the member or item with a name, if the next value has one.
+func enter(dec *jsontext.Decoder, name string) bool {
+	kind := dec.PeekKind()
+	if kind != '{' && kind != '[' {
+		return false
 	}
-	return nil, false
+	if _, err := dec.ReadToken(); err != nil {
+		return false
+	}
+	if kind == '[' {
+		return skipTo(dec, name)
+	}
+	for dec.PeekKind() == '"' {
+		member, err := dec.ReadToken()
+		if err != nil {
+			return false
+		}
+		if member.String() == name {
+			return true
+		}
+		if dec.SkipValue() != nil {
+			return false
+		}
+	}
+	return false
+}
+
+// skipTo moves on to an item of a list.
+func skipTo(dec *jsontext.Decoder, name string) bool {
+	index, err := strconv.Atoi(name)
+	// RFC 6901: an index has one spelling, without a sign or leading zeros.
+	if err != nil || index < 0 || strconv.Itoa(index) != name {
+		return false
+	}
+	for ; index > 0 && dec.PeekKind() != ']'; index-- {
+		if dec.SkipValue() != nil {
+			return false
+		}
+	}
+	kind := dec.PeekKind()
+	return kind != ']' && kind != 0
 }

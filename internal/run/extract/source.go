@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,6 +44,9 @@ type Source struct {
 	// ever counted under a name that is misspelled. It may be nil.
 	Tools []string
 
+	// Context ends what takes long: large expressions and searches. It may be nil.
+	Context context.Context
+
 	answer  *digest.Content
 	calls   *trajectory.CallView
 	state   *trajectory.State
@@ -50,6 +54,18 @@ type Source struct {
 	probing []probe
 	stage   *stage // at the end of the run
 }
+
+// Lasting is the context under which work on the source is done.
+func (s *Source) Lasting() context.Context {
+	if s.Context == nil {
+		return context.Background()
+	}
+	return s.Context
+}
+
+// Stopped reports whether the caller ended the context: what failed after that says
+// nothing of the run.
+func (s *Source) Stopped() bool { return s.Lasting().Err() != nil }
 
 // sees says how much of what a name stands for can be seen in this run: what its
 // vantage shows, less what could not be read of it.

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"context"
 	"errors"
 	"reflect"
 	"regexp"
@@ -20,22 +21,37 @@ import (
 // an unknown, so whatever is computed from it is one. Of events there may be more
 // than are in the list: so the expression is evaluated again with events that may
 // have happened, of which nothing is known but their type, and must come to the same.
-func (s *Source) Evaluate(p *expression.Program, vars map[string]any) (any, error) {
-	result, err := p.Value(vars)
+//
+// All of that is paid from one budget. If it does not suffice, the expression failed: what
+// it would have come to is not known.
+func (s *Source) Evaluate(p *expression.Program, vars map[string]any, b *expression.Budget) (any, error) {
+	ctx := s.Lasting()
+	result, err := p.Value(ctx, vars, b)
 	if why := unknown(err); why != nil {
 		return nil, why
+	}
+	if stopped(ctx, err) {
+		return nil, err
 	}
 	if !strings.Contains(p.Source(), "events") {
 		return result, err
 	}
 	probes := s.probes()
 	for _, n := range multiplicities(p.Source()) {
+		var ended error
 		differs := func(some []probe) bool {
-			more, merr := p.Value(withProbes(vars, some, n))
+			more, merr := p.Value(ctx, withProbes(vars, some, n), b)
+			if stopped(ctx, merr) {
+				ended = merr
+				return true
+			}
 			return unknown(merr) != nil || (merr == nil) != (err == nil) || !reflect.DeepEqual(more, result)
 		}
 		if len(probes) == 0 || !differs(probes) {
 			continue
+		}
+		if ended != nil {
+			return nil, ended
 		}
 		of := probes[0]
 		for i := range probes { // which of them it was, to tell
@@ -47,6 +63,13 @@ func (s *Source) Evaluate(p *expression.Program, vars map[string]any) (any, erro
 		return nil, refusal.Newf(refusal.NotFound, "the expression depends on events of type %s, and not all of them can be seen: %s", of.of, of.why)
 	}
 	return result, err
+}
+
+// stopped reports whether an evaluation ended without saying anything of the run: the
+// budget is spent, its process ended, or the caller is to stop.
+func stopped(ctx context.Context, err error) bool {
+	var spent *expression.SpentError
+	return errors.As(err, &spent) || refusal.Is(err, refusal.NotFound) || ctx.Err() != nil
 }
 
 func unknown(err error) error {

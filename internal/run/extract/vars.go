@@ -18,8 +18,9 @@ const (
 	maxSeenBytes  = 16 << 20 // of all payloads in canonical JSON
 )
 
-// maxExpressionCost is a tenth of a second. A look at each of the events that
-// expressions see at most costs about a million.
+// maxExpressionCost is what all evaluations of one check may cost together: a second or
+// two of the worst, of which all but the first hundredths are in a process of their own. A look
+// at each of the events that expressions see at most costs about a million.
 const maxExpressionCost = 10_000_000
 
 // expressions is what expressions see. Numbers are doubles.
@@ -56,6 +57,9 @@ func Variables() []string {
 func CompileCondition(source string) (*expression.Program, error) {
 	return expressions.CompileCondition(source)
 }
+
+// NewBudget is what one check may spend on expressions.
+func NewBudget() *expression.Budget { return expressions.Budget() }
 
 // EachTurn calls visit with the variables as they were at the end of each
 // turn, in order, until it returns false. Here events are those of the turn

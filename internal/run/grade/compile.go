@@ -109,6 +109,7 @@ type node struct {
 	grade     grader              // of plain kinds
 
 	condition *condition
+	regex     *regexRule
 	judge     *JudgeSpec
 	sql       *SQLSpec
 	embedding *embeddingRule

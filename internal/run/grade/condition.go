@@ -41,11 +41,12 @@ func (c *condition) grade(s *extract.Source) verdict {
 		return unusable(CodeNothingFound, "the run has %d turns, too few to look at", turns)
 	}
 	var v verdict
+	budget := extract.NewBudget() // for all turns
 	problem, err := s.EachTurn(func(turn int, vars map[string]any) bool {
 		if c.atTurn != 0 && turn != c.atTurn {
 			return true
 		}
-		v = c.at(s, turn, vars)
+		v = c.at(s, turn, vars, budget)
 		return v.outcome == Passed && c.atTurn == 0
 	})
 	switch {
@@ -59,9 +60,9 @@ func (c *condition) grade(s *extract.Source) verdict {
 	return v
 }
 
-func (c *condition) at(s *extract.Source, turn int, vars map[string]any) verdict {
-	result, err := s.Evaluate(c.program, vars)
-	if refusal.Is(err, refusal.NotFound) {
+func (c *condition) at(s *extract.Source, turn int, vars map[string]any, budget *expression.Budget) verdict {
+	result, err := s.Evaluate(c.program, vars, budget)
+	if refusal.Is(err, refusal.NotFound) || s.Stopped() {
 		return unscored("at the end of turn %d: %v", turn, err)
 	}
 	if err != nil {

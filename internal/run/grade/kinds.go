@@ -52,7 +52,7 @@ var graders = []kindRow{
 	{kind: Normalised, members: expectation + " keep", compare: normalisedGrader},
 	{kind: Contains, members: expectation + " normalised", compare: containsGrader},
 	{kind: OneOf, members: expectation + " normalised", compare: oneOfGrader},
-	{kind: Regex, needs: "pattern", members: "match", prepare: (*compiler).regex},
+	{kind: Regex, needs: "pattern", members: "match", prepare: (*compiler).regex, grade: (*run).regex},
 	{kind: Number, members: expectation + " tolerance relative unit unit_required find", validate: validateNumber, compare: numberGrader, fileIsJSON: true},
 	{kind: Compare, needs: "expect", prepare: (*compiler).comparator},
 	{kind: JSONSchema, members: "schema schema_file", validate: validateSchema, prepare: (*compiler).schema},

@@ -1,6 +1,7 @@
 package grade
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,7 +11,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"tallystick/internal/record/canon"
-	"tallystick/internal/record/schema"
+	"tallystick/internal/record/pattern"
 	"tallystick/internal/run/extract"
 )
 
@@ -194,46 +195,64 @@ func list3(texts []string) string {
 	return strings.Join(shown, ", ")
 }
 
-// maxPatternSteps bounds the work of one match, in the unit of
-// [schema.Pattern.Steps].
-const maxPatternSteps = 50_000_000
+// A regexRule is a compiled pattern, and where it must be found.
+type regexRule struct {
+	pattern *pattern.Pattern
+	where   string
+}
 
-func (c *compiler) regex(at place, n *node, r *Rule) (err error) {
-	n.expected = mustJSON(r.Pattern)
-	if n.grade, err = regexGrader(r.Pattern, r.Match); err != nil {
+func (c *compiler) regex(at place, n *node, r *Rule) error {
+	rule, err := compileRegex(r.Pattern, r.Match)
+	if err != nil {
 		return &placed{at.in("pattern"), err}
 	}
+	n.expected, n.regex = mustJSON(r.Pattern), rule
+	n.grade = func(v *extract.Value) verdict { return rule.grade(context.Background(), v) }
 	return nil
 }
 
-func regexGrader(pattern, match string) (grader, error) {
+func compileRegex(text, match string) (*regexRule, error) {
 	// The pattern alone must be one too, or a bracket of ours would pair with
 	// one of its own; and a mistake is told in its author's words.
-	if _, err := schema.CompilePattern(pattern); err != nil {
+	if _, err := pattern.Compile(text); err != nil {
 		return nil, err
 	}
-	text := extract.UnicodePattern(pattern)
+	text = extract.UnicodePattern(text)
 	where := "anywhere in it"
 	if match != "anywhere" {
 		text, where = `\A(?:`+text+`)\z`, "all of it"
 	}
-	p, err := schema.CompilePattern(text)
-	if err != nil {
-		return nil, err
+	p, err := pattern.Compile(text)
+	return &regexRule{p, where}, err
+}
+
+// regex is the grader, under the context of the run: a search may take long.
+func (r *run) regex(n *node, _ *Detail, v extract.Value, _ bool) tally {
+	switch {
+	case !v.Found:
+		return notFound(v)
+	case v.Span != nil:
+		return single(n.named(r.in.Source, &v))
 	}
-	return func(v *extract.Value) verdict {
-		text, bad := textOf(v)
-		if bad != nil {
-			return *bad
-		}
-		if p.Steps(len(text)) > maxPatternSteps {
-			return unusable(CodeTooLarge, "the text has %d bytes, too many for this pattern", len(text))
-		}
-		if p.Match(text) {
-			return passed("the pattern matches %s", where)
-		}
-		return mismatch("the pattern does not match %s: %s", where, quote(v, text))
-	}, nil
+	return single(n.regex.grade(r.in.Source.Lasting(), &v))
+}
+
+func (rule *regexRule) grade(ctx context.Context, v *extract.Value) verdict {
+	text, bad := textOf(v)
+	if bad != nil {
+		return *bad
+	}
+	found, err := extract.Search(ctx, rule.pattern, text)
+	var dear *extract.DearError
+	switch {
+	case errors.As(err, &dear):
+		return unusable(CodeTooLarge, "%v", err)
+	case err != nil:
+		return unscored("%v", err)
+	case found != nil:
+		return passed("the pattern matches %s", rule.where)
+	}
+	return mismatch("the pattern does not match %s: %s", rule.where, quote(v, text))
 }
 
 // textList reads a text, or a list of some. One that nothing is left of after

@@ -1,6 +1,7 @@
 package grade
 
 import (
+	"context"
 	"testing"
 
 	"tallystick/internal/run/extract"
@@ -28,15 +29,15 @@ func TestTextsOfOtherScripts(t *testing.T) {
 	}{
 		{`\w+ \d+`, "Αθήνα ٤٢", Passed}, {`\w+`, "Zürich", Passed}, {`a\sb`, "a\u00a0b", Passed}, {`\d+`, "½", Mismatch}, {`[^\W\d]+`, "κρύο", Passed}, {`\w+`, "a-b", Mismatch},
 	} {
-		g, err := regexGrader(tt.pattern, "whole")
+		g, err := compileRegex(tt.pattern, "whole")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := g(&extract.Value{Kind: extract.TextValue, Text: tt.answer}); got.outcome != tt.want {
+		if got := g.grade(context.Background(), &extract.Value{Kind: extract.TextValue, Text: tt.answer}); got.outcome != tt.want {
 			t.Errorf("%s on %q: %v", tt.pattern, tt.answer, got)
 		}
 	}
-	if _, err := regexGrader(`a)(b`, "whole"); err == nil {
+	if _, err := compileRegex(`a)(b`, "whole"); err == nil {
 		t.Error("brackets of the grader pair with those of the pattern")
 	}
 }

@@ -107,7 +107,7 @@ func (r *run) prepare() (remove func(), err error) {
 		if r.grader, err = w.graderOf(c, nil); err != nil {
 			return fail(err)
 		}
-		r.watch = newWatcher(r.grader.Gold())
+		r.watch = newWatcher(c.Scenario.Turns[0].Text, r.grader.Gold())
 		cfg.Watch = r.watch.see
 	}
 	if w.cfg.People != nil && !r.alone {

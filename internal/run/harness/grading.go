@@ -79,7 +79,7 @@ func (r *run) grade(ctx context.Context, g *Graded) error {
 		return r.record(g, r.failFolder(g))
 	}
 	tools, _ := r.w.toolsOf(r.c)
-	source := &extract.Source{Trajectory: v, Tools: tools, Answer: r.driven.Answer, HasAnswer: true,
+	source := &extract.Source{Context: ctx, Trajectory: v, Tools: tools, Answer: r.driven.Answer, HasAnswer: true,
 		Content: func(d digest.Content) ([]byte, bool) { text, ok := r.result.Contents[d]; return text, ok }}
 	if !r.folderGone && r.seesFiles() {
 		source.File, source.Names = r.file, r.fileNames
@@ -105,6 +105,10 @@ func (r *run) grade(ctx context.Context, g *Graded) error {
 		Embed:      r.embed(ctx, g, &broken),
 		Redact:     redact,
 	})
+	if ctx.Err() != nil {
+		// What could not be finished would look as if it had no score.
+		return context.Cause(ctx)
+	}
 	if broken != nil {
 		// The sandbox, or the ledger that a verdict goes to, could not do its
 		// work: that says nothing about the agent, and the case must not look

@@ -5,10 +5,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +16,7 @@ import (
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
 	"tallystick/internal/run/agent"
+	"tallystick/internal/run/extract"
 	"tallystick/internal/run/sandbox"
 	"tallystick/internal/run/scenario"
 	"tallystick/internal/run/session"
@@ -139,7 +140,7 @@ func RunTest(ctx context.Context, c *scenario.Task, now *store.Picture, from str
 	if err != nil {
 		return &TestResult{Attempted: result.Attempted}, err
 	}
-	out, err := tested(t, result)
+	out, err := tested(ctx, t, result)
 	if err == nil {
 		out.Ignored, out.Attempted = ignored, result.Attempted
 	}
@@ -147,7 +148,7 @@ func RunTest(ctx context.Context, c *scenario.Task, now *store.Picture, from str
 }
 
 // tested reads what a test command said.
-func tested(t *scenario.Test, result sandbox.AgentResult) (*TestResult, error) {
+func tested(ctx context.Context, t *scenario.Test, result sandbox.AgentResult) (*TestResult, error) {
 	out := &TestResult{Exit: result.ExitCode, Class: result.Class, Verdict: result.Verdict, Log: append(append([]byte{}, result.Stdout...), result.StderrHead...)}
 	out.Reports, out.brokenPackages = reportsIn(result.Stdout)
 	if result.Verdict != sandbox.OK {
@@ -158,11 +159,19 @@ func tested(t *scenario.Test, result sandbox.AgentResult) (*TestResult, error) {
 		out.Exit = -1
 	}
 	if out.Passed && t.Output != "" {
-		pattern, err := regexp.Compile(t.Output)
+		p, err := t.OutputPattern()
 		if err != nil {
 			return nil, refusal.Newf(refusal.Malformed, "the test's output: %w", err)
 		}
-		if !pattern.Match(out.Log) {
+		found, err := extract.Search(ctx, p, string(out.Log))
+		var dear *extract.DearError
+		switch {
+		case errors.As(err, &dear):
+			out.note("the output of the test cannot be searched: %v", err)
+		case err != nil:
+			return nil, err
+		}
+		if found == nil {
 			out.Passed, out.Exit = false, -1
 			out.note("the test ended with exit status 0, and its output is not that of a test that passes")
 		}

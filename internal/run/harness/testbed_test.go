@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -74,7 +75,7 @@ func TestNamedTestsMustBeReportedAsPassed(t *testing.T) {
 		if test.exit != 0 {
 			verdict = sandbox.Failed
 		}
-		r, err := tested(&scenario.Test{MustPass: names}, sandbox.AgentResult{Verdict: verdict, ExitCode: test.exit, Stdout: []byte(test.output)})
+		r, err := tested(context.Background(), &scenario.Test{MustPass: names}, sandbox.AgentResult{Verdict: verdict, ExitCode: test.exit, Stdout: []byte(test.output)})
 		if err != nil || r.Passed != test.passed {
 			t.Errorf("%s: passed is %v, %v", what, r.Passed, err)
 		}

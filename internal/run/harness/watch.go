@@ -25,6 +25,7 @@ import (
 // says so, and the attempt cannot be submitted.
 type watcher struct {
 	gold   *sight.Search
+	asked  sight.Question
 	notes  []evidence.WatchedText
 	had    map[digest.Content]bool // those of the notes
 	failed error
@@ -36,9 +37,10 @@ type watcher struct {
 	text  []byte // a copy of the one that is looked through
 }
 
-// newWatcher looks for the texts of gold, those that are not empty.
-func newWatcher(gold []string) *watcher {
-	return &watcher{gold: sight.NewSearch(gold...), notes: make([]evidence.WatchedText, 0, 16), had: make(map[digest.Content]bool, 16), sha: sha256.New()}
+// newWatcher looks for the texts of gold, those that are not empty, and beside them for
+// the question.
+func newWatcher(question string, gold []string) *watcher {
+	return &watcher{gold: sight.NewSearch(gold...), asked: sight.NewQuestion(question), notes: make([]evidence.WatchedText, 0, 16), had: make(map[digest.Content]bool, 16), sha: sha256.New()}
 }
 
 // see is for session.Config.Watch, which calls it with one text after the other.
@@ -59,6 +61,10 @@ func (w *watcher) see(text string, known digest.Content, redacted bool) {
 		w.text = append(w.text[:0], text...)
 		hits := w.gold.Find(w.text)
 		note.HitCount, note.Hits = int64(len(hits)), hits[:min(len(hits), evidence.MaxGoldHits)]
+		if len(hits) > 0 {
+			beside := w.asked.IsIn(w.text)
+			note.Question = &beside
+		}
 	}
 	w.notes = append(w.notes, note)
 	w.had[known] = true
@@ -117,6 +123,9 @@ func appendNote(out []byte, t *evidence.WatchedText) []byte {
 			out = strconv.AppendInt(append(out, sep...), at, 10)
 		}
 		out = append(out, ']')
+		if t.Question != nil {
+			out = strconv.AppendBool(append(out, `,"question":`...), *t.Question)
+		}
 	}
 	if t.Salted {
 		out = append(out, `,"salted":true`...)

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -35,13 +36,13 @@ func TestWatcherFindsTheAnswerWhereverItStands(t *testing.T) {
 		{"Paris", "Parisian", nil},
 		{"", "", nil},
 	} {
-		w := newWatcher([]string{tt.gold})
+		w := newWatcher("Which town lies on the river that the old map calls the long one?", []string{tt.gold})
 		w.see(tt.text, digest.ContentOf([]byte{byte(i)}), false)
 		if note := w.notes[0]; !slices.Equal(note.Hits, tt.want) || note.HitCount != int64(len(tt.want)) {
 			t.Errorf("%q in %.40q: %v of %d, want %v", tt.gold, tt.text, note.Hits, note.HitCount, tt.want)
 		}
 	}
-	w := newWatcher([]string{"Paris"})
+	w := newWatcher("Which town lies on the river that the old map calls the long one?", []string{"Paris"})
 	w.see(strings.Repeat("Paris ", 1000), digest.ContentOf([]byte("many")), false)
 	if many := w.notes[0]; many.HitCount != 1000 || len(many.Hits) != evidence.MaxGoldHits || many.Hits[63] != 378 {
 		t.Errorf("%d hits, %d kept, the last at %d", many.HitCount, len(many.Hits), many.Hits[63])
@@ -49,7 +50,7 @@ func TestWatcherFindsTheAnswerWhereverItStands(t *testing.T) {
 }
 
 func TestWatcherNotesTheDigestOfTheWholeText(t *testing.T) {
-	w := newWatcher(nil)
+	w := newWatcher("Which town lies on the river that the old map calls the long one?", nil)
 	for i, n := range []int{0, 1, 1023, 1024, 1025, 100_000} {
 		text := strings.Repeat("x", n)
 		w.see(text, digest.ContentOf([]byte(text)), false)
@@ -60,7 +61,7 @@ func TestWatcherNotesTheDigestOfTheWholeText(t *testing.T) {
 }
 
 func TestWatcherThatBreaksLeavesTheCaseAlone(t *testing.T) {
-	w := newWatcher([]string{"answer"})
+	w := newWatcher("Which town lies on the river that the old map calls the long one?", []string{"answer"})
 	w.see("the answer", digest.ContentOf([]byte("1")), false)
 	w.gold = nil
 	w.see("the answer", digest.ContentOf([]byte("2")), false) // looks where nothing is
@@ -76,7 +77,7 @@ func TestDigestOfASecretCannotBeGuessed(t *testing.T) {
 	text, known := "key sk-secret", digest.ContentOf([]byte("key [REDACTED]"))
 	var seen []digest.ID
 	for range 2 {
-		w := newWatcher(nil)
+		w := newWatcher("Which town lies on the river that the old map calls the long one?", nil)
 		w.see(text, known, true)
 		seen = append(seen, w.notes[0].SHA256)
 		if !w.notes[0].Salted {
@@ -88,8 +89,31 @@ func TestDigestOfASecretCannotBeGuessed(t *testing.T) {
 	}
 }
 
+// TestTheQuestionBesideTheAnswerIsNoted: the audit sees a beginning of a text, and
+// what lies beyond it only through this.
+func TestTheQuestionBesideTheAnswerIsNoted(t *testing.T) {
+	const asked = "Which town lies on the river that the old map calls the long one?"
+	far := strings.Repeat("fog and gulls ", 900)
+	for text, want := range map[string]bool{
+		far + asked + " Answer: Paris": true,
+		asked + far + "Paris":          true,
+		base64.StdEncoding.EncodeToString([]byte(far + strings.ToUpper(asked) + " Paris, they say, so it was.")): true,
+		far + "The town is Paris": false,
+	} {
+		w := newWatcher(asked, []string{"Paris"})
+		w.see(text, digest.ContentOf([]byte(text)), false)
+		if n := w.notes[0]; n.HitCount == 0 || n.Question == nil || *n.Question != want {
+			t.Errorf("%.40q…: %+v, want %v", text, n, want)
+		}
+	}
+	w := newWatcher(asked, []string{"Paris"})
+	if w.see(asked, digest.ContentOf(nil), false); w.notes[0].Question != nil {
+		t.Errorf("a text without the answer: %+v", w.notes[0])
+	}
+}
+
 func TestNotesAreWrittenCanonically(t *testing.T) {
-	w := newWatcher([]string{"answer"})
+	w := newWatcher("Which town lies on the river that the old map calls the long one?", []string{"answer"})
 	for i, text := range []string{"the answer, an answer", "nothing", "", strings.Repeat("answer", 100), "secret answer"} {
 		w.see(text, digest.ContentOf([]byte{byte(i)}), i == 4)
 	}
@@ -101,7 +125,7 @@ func TestNotesAreWrittenCanonically(t *testing.T) {
 	if err := canon.UnmarshalCanonical(got, &read); err != nil || read.Validate() != nil || len(read.Texts) != 5 {
 		t.Errorf("%v, %v: %s", err, read.Validate(), got)
 	}
-	if none, _ := newWatcher(nil).document(); string(none) != `{"gold":false,"texts":[],"v":"1-draft"}` {
+	if none, _ := newWatcher("Which town lies on the river that the old map calls the long one?", nil).document(); string(none) != `{"gold":false,"texts":[],"v":"1-draft"}` {
 		t.Errorf("%s", none)
 	}
 }

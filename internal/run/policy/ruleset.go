@@ -13,9 +13,10 @@ import (
 	"tallystick/internal/run/expression"
 )
 
-// maxConditionCost is about a millisecond: a condition is asked before every
-// action, and the agent chooses the arguments that it walks over.
-const maxConditionCost = 100_000
+// maxConditionCost is some hundredths of a second at most: a condition is asked before
+// every action, and the agent chooses the arguments that it walks over. A pattern of
+// twenty instructions can read 160 kB.
+const maxConditionCost = 200_000
 
 // conditionVariables are what the expression of a condition rule sees.
 var conditionVariables = []expression.Variable{

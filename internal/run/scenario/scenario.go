@@ -11,12 +11,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/pattern"
 	"tallystick/internal/record/strictyaml"
 	"tallystick/internal/run/bench"
 	"tallystick/internal/run/cassette"
@@ -135,11 +135,14 @@ func (t *Test) validate() error {
 			return fmt.Errorf("must_pass: found %.100q, expected a package, a blank and a test, in at most %d bytes", name, maxTestName)
 		}
 	}
-	if _, err := regexp.Compile(t.Output); err != nil || len(t.Output) > 1000 {
+	if _, err := t.OutputPattern(); err != nil || len(t.Output) > 1000 {
 		return fmt.Errorf("output: found %.100q, expected an RE2 pattern of at most 1000 bytes", t.Output)
 	}
 	return nil
 }
+
+// OutputPattern is what the output of a test that passes has in it.
+func (t *Test) OutputPattern() (*pattern.Pattern, error) { return pattern.Compile(t.Output) }
 
 // A Reply is one answer of an authored model. Replies are tried in order; the
 // first that fits and has not been used up answers.

@@ -41,13 +41,17 @@ func (f *filter) lets(text []byte) bool {
 			return true
 		}
 	}
+	if plainer, ok := untag(&layer{text: text}); ok && f.lets(plainer.text) {
+		return true
+	}
 	found := false
 	f.encoded.Find(text, func(int, int) { found = true })
 	if !found {
-		eachBase64(text, func(lines []span) {
-			_, ok := decodeBase64(&layer{text: text}, lines)
+		l, out := layer{text: text}, layer{}
+		eachRun(text, func(lines []span) {
+			_, ok := decodeBase64(&l, lines)
 			found = found || ok
-		})
+		}, func(run span) { found = found || out.unhex(&l, run) })
 	}
 	return found
 }

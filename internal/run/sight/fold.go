@@ -30,37 +30,32 @@ func Fold(dst, text []byte) []byte {
 		if dst, n = foldWords(dst, text, space); n > 0 {
 			space = text[n-1] == ' '
 			text = text[n:]
-			continue
 		}
-		c := text[0]
-		if c < utf8.RuneSelf {
-			text = text[1:]
-			if asciiSpace[c] {
+		// What stopped it is within the next 8 bytes.
+		for rest := max(0, len(text)-8); len(text) > rest; {
+			c := text[0]
+			if c >= utf8.RuneSelf {
+				r, size := utf8.DecodeRune(text)
+				text = text[size:]
+				if f := foldRune(r); f != " " {
+					dst = append(dst, f...)
+					space = space && f == ""
+					continue
+				}
+				c = ' '
+			} else {
+				text = text[1:]
+			}
+			switch {
+			case asciiSpace[c]:
 				if !space {
 					dst = append(dst, ' ')
 				}
 				space = true
-				continue
-			}
-			if c >= ' ' && c != 0x7f {
+			case c >= ' ' && c != 0x7f:
 				dst = append(dst, lowerASCII[c])
 				space = false
 			}
-			continue
-		}
-		r, size := utf8.DecodeRune(text)
-		text = text[size:]
-		f := foldRune(r)
-		if f == " " {
-			if !space {
-				dst = append(dst, ' ')
-			}
-			space = true
-			continue
-		}
-		if f != "" {
-			dst = append(dst, f...)
-			space = false
 		}
 	}
 	return dst
@@ -81,26 +76,27 @@ const (
 // printable ASCII without two spaces in a row, in lower case, and says how many:
 // nearly all text is, and the fold of it is no more.
 func foldWords(dst, text []byte, space bool) ([]byte, int) {
-	n := 0
-	dst = slices.Grow(dst, len(text)+8)
-	out := dst[len(dst):cap(dst)]
+	n, last := 0, uint64(0) // 0x80 if the byte before is a space
+	if space {
+		last = 0x80
+	}
+	dst = slices.Grow(dst, len(text))
+	out := dst[len(dst) : len(dst)+len(text)]
 	for n+8 <= len(text) && n+8 <= len(out) {
-		x := binary.LittleEndian.Uint64(text[n:])
+		x := binary.LittleEndian.Uint64(text[n : n+8])
 		// A byte below 0x20 or from 0x7f on: x-0x20 borrows, x+1 carries.
 		if (x|(x-blanks)|(x+every))&highs != 0 {
 			break
 		}
 		y := x ^ blanks
 		s := (y - every) &^ y & highs // 0x80 at each space; the byte after a space may be marked wrongly only if it is 0x21
-		if s != 0 {
-			if s&(s<<8) != 0 || space && s&0x80 != 0 {
-				break
-			}
+		if s&(s<<8|last) != 0 {
+			break
 		}
-		space = s>>63 != 0
+		last = s >> 56
 		// 0x80 where the byte is from 'A' to 'Z': all bytes are below 0x80.
 		upper := (x + (0x80-'A')*every) & ^(x + (0x80-'Z'-1)*every) & highs
-		binary.LittleEndian.PutUint64(out[n:], x|upper>>2)
+		binary.LittleEndian.PutUint64(out[n:n+8], x|upper>>2)
 		n += 8
 	}
 	// The mark of the last byte may be wrong; the byte itself is not.

@@ -12,8 +12,9 @@ import (
 //
 // It is written by hand on purpose. An automaton (Aho–Corasick) for the questions
 // of a large run has millions of states and visits one for each byte; here
-// texts of 15 bytes and more cost one load and one bit test for each 8 bytes,
-// those of 9 and more one for each 4, and shorter ones one for each 2, in tables of a few hundred kilobytes.
+// texts of 15 bytes and more cost one bit test for each 8 bytes,
+// those of 9 and more one for each 4, and shorter ones one for each 2, in tables of a
+// few hundred kilobytes.
 type Matcher struct {
 	patterns []string
 	long     grams // of 8 bytes, looked up at every 8th byte
@@ -125,67 +126,66 @@ func rarest(p string, window, size int, counts gramCounts) int {
 // Find calls hit with each occurrence of a pattern. The same occurrence of a long
 // pattern is told once.
 func (m *Matcher) Find(text []byte, hit func(id, at int)) {
-	if len(m.long.list) > 0 {
-		m.findLong(text, hit)
-	}
-	if len(m.middle.list) > 0 {
-		m.findMiddle(text, hit)
-	}
-	if len(m.short.list) > 0 {
-		m.findShort(text, hit)
-	}
+	m.findAll(text, hit)
 }
 
-func (m *Matcher) findLong(text []byte, hit func(id, at int)) {
-	filter, shift := m.long.filter, m.long.shift
-	for i := 0; i+8 <= len(text); i += 8 {
-		x := binary.LittleEndian.Uint64(text[i:])
-		h := x * gramFactor >> shift
-		if filter[h>>6]&(1<<(h&63)) != 0 && m.long.maybe(x) {
+// findAll looks at all three tables in one pass, with one branch for the seven grams
+// of each 8 bytes: nearly always there is none.
+func (m *Matcher) findAll(text []byte, hit func(id, at int)) {
+	long, middle, short := m.long.filter, m.middle.filter, m.short.filter
+	byLong, byMiddle, byShort := m.long.shift, m.middle.shift, m.short.shift
+	i := 0
+	for ; i+12 <= len(text); i += 8 {
+		x, y := binary.LittleEndian.Uint64(text[i:]), binary.LittleEndian.Uint64(text[i+4:])
+		h := x * gramFactor >> byLong
+		found := long[h>>6] >> (h & 63)
+		h = (x & sixBytes) * gramFactor >> byMiddle
+		found |= middle[h>>6] >> (h & 63)
+		h = (y & sixBytes) * gramFactor >> byMiddle
+		found |= middle[h>>6] >> (h & 63)
+		h = (x & fourBytes) * gramFactor >> byShort
+		found |= short[h>>6] >> (h & 63)
+		h = (x >> 16 & fourBytes) * gramFactor >> byShort
+		found |= short[h>>6] >> (h & 63)
+		h = (y & fourBytes) * gramFactor >> byShort
+		found |= short[h>>6] >> (h & 63)
+		h = (y >> 16 & fourBytes) * gramFactor >> byShort
+		found |= short[h>>6] >> (h & 63)
+		if found&1 != 0 {
 			m.compare(&m.long, x, text, i, hit)
+			m.compare(&m.middle, x&sixBytes, text, i, hit)
+			m.compare(&m.middle, y&sixBytes, text, i+4, hit)
+			m.compare(&m.short, x&fourBytes, text, i, hit)
+			m.compare(&m.short, x>>16&fourBytes, text, i+2, hit)
+			m.compare(&m.short, y&fourBytes, text, i+4, hit)
+			m.compare(&m.short, y>>16&fourBytes, text, i+6, hit)
+		}
+	}
+	m.findEnd(text, i, hit)
+}
+
+// findEnd looks at the last bytes of a text, from a multiple of 8 on.
+func (m *Matcher) findEnd(text []byte, from int, hit func(id, at int)) {
+	for _, t := range []struct {
+		g          *grams
+		size, step int
+	}{{&m.long, 8, 8}, {&m.middle, 6, 4}, {&m.short, 4, 2}} {
+		for i := from; i+t.size <= len(text); i += t.step {
+			m.compare(t.g, gramAt(string(text[i:i+t.size]), 0, t.size), text, i, hit)
 		}
 	}
 }
 
-func (m *Matcher) findMiddle(text []byte, hit func(id, at int)) {
-	filter, shift := m.middle.filter, m.middle.shift
-	i := 0
-	for ; i+8 <= len(text); i += 4 {
-		x := binary.LittleEndian.Uint64(text[i:]) & sixBytes
-		h := x * gramFactor >> shift
-		if filter[h>>6]&(1<<(h&63)) != 0 && m.middle.maybe(x) {
-			m.compare(&m.middle, x, text, i, hit)
-		}
-	}
-	if i+6 <= len(text) { // the last that fits
-		m.compare(&m.middle, gramAt(string(text[i:i+6]), 0, 6), text, i, hit)
-	}
-}
-
-const sixBytes = 1<<48 - 1
-
-func (m *Matcher) findShort(text []byte, hit func(id, at int)) {
-	filter, shift := m.short.filter, m.short.shift
-	i := 0
-	for ; i+8 <= len(text); i += 4 {
-		x := binary.LittleEndian.Uint64(text[i:])
-		// Two grams of one load.
-		a, b := x&0xffffffff, x>>16&0xffffffff
-		h, k := a*gramFactor>>shift, b*gramFactor>>shift
-		if filter[h>>6]&(1<<(h&63)) != 0 && m.short.maybe(a) {
-			m.compare(&m.short, a, text, i, hit)
-		}
-		if filter[k>>6]&(1<<(k&63)) != 0 && m.short.maybe(b) {
-			m.compare(&m.short, b, text, i+2, hit)
-		}
-	}
-	for ; i+4 <= len(text); i += 2 {
-		m.compare(&m.short, uint64(binary.LittleEndian.Uint32(text[i:])), text, i, hit)
-	}
-}
+const (
+	sixBytes  = 1<<48 - 1
+	fourBytes = 1<<32 - 1
+)
 
 // compare looks at every pattern that has the gram.
 func (m *Matcher) compare(g *grams, x uint64, text []byte, i int, hit func(id, at int)) {
+	if !g.maybe(x) {
+		return
+	}
 	for k := g.first(x); k != 0; k = g.next[k-1] {
 		e := g.list[k-1]
 		if e.bytes != x {
@@ -208,7 +208,8 @@ type gram struct {
 // grams are a hash table of pieces with a bit filter in front of it.
 type grams struct {
 	list   []gram
-	filter []uint64
+	filter []uint64 // by one hash
+	second []uint64 // by another
 	shift  uint
 	heads  []int32 // place in list plus 1, by hash
 	mask   uint64
@@ -225,19 +226,21 @@ const (
 // hundred is compared for nothing, between 8 KiB and 4 MiB.
 func (g *grams) build() {
 	if len(g.list) == 0 {
+		g.filter, g.second, g.shift = make([]uint64, 1), make([]uint64, 1), 58
 		return
 	}
 	size := bits.Len(uint(len(g.list))) + 6
 	size = min(max(size, 16), 25)
-	g.filter = make([]uint64, 1<<(size-6))
+	g.filter, g.second = make([]uint64, 1<<(size-6)), make([]uint64, 1<<(size-6))
 	g.shift = uint(64 - size)
 	buckets := 1 << bits.Len(uint(len(g.list)))
 	g.heads, g.mask = make([]int32, buckets), uint64(buckets-1)
 	g.next = make([]int32, len(g.list))
 	for k, e := range g.list {
-		for _, h := range []uint64{e.bytes * gramFactor >> g.shift, e.bytes * gramFactor2 >> g.shift} {
-			g.filter[h>>6] |= 1 << (h & 63)
-		}
+		h := e.bytes * gramFactor >> g.shift
+		g.filter[h>>6] |= 1 << (h & 63)
+		h = e.bytes * gramFactor2 >> g.shift
+		g.second[h>>6] |= 1 << (h & 63)
 		b := g.bucket(e.bytes)
 		g.next[k], g.heads[b] = g.heads[b], int32(k+1)
 	}
@@ -246,7 +249,7 @@ func (g *grams) build() {
 // maybe asks the filter a second time, with another hash.
 func (g *grams) maybe(x uint64) bool {
 	h := x * gramFactor2 >> g.shift
-	return g.filter[h>>6]&(1<<(h&63)) != 0
+	return g.second[h>>6]&(1<<(h&63)) != 0
 }
 
 func (g *grams) bucket(x uint64) uint64 { return x * gramFactor >> 32 & g.mask }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"html"
 	"slices"
 	"strconv"
@@ -22,9 +23,10 @@ const (
 )
 
 // Unwrap calls visit with text as it is, and with each text that it hides: HTML
-// entities, percent-encoding and backslash escapes resolved, and every run of
-// base64, over several lines too, decoded. Encodings inside each other are
-// resolved three deep. A text is valid until visit returns.
+// entities, percent-encoding and backslash escapes resolved, tags left out, and
+// every run of hexadecimal digits or base64, over several lines too, decoded.
+// Encodings inside each other are resolved three deep. A text is valid until visit
+// returns.
 func Unwrap(text []byte, visit func(text []byte)) {
 	unwrap(layer{text: text}, MaxUnwrap, func(l layer) { visit(l.text) })
 }
@@ -75,15 +77,20 @@ func unwrap(l layer, depth int, visit func(layer)) {
 	if plainer, ok := unescape(l); ok {
 		unwrap(plainer, depth-1, visit)
 	}
-	long := layer{traced: l.traced}
-	eachBase64(l.text, func(spans []span) {
-		if out, ok := decodeBase64(&l, spans); ok {
+	long, digits := layer{traced: l.traced}, layer{traced: l.traced}
+	eachRun(l.text, func(lines []span) {
+		if out, ok := decodeBase64(&l, lines); ok {
 			long.keep(&out, 0, len(out.text))
 			long.put(&out, len(out.text)-1, "\n")
 		}
-	})
-	if len(long.text) > 0 {
-		unwrap(long, depth-1, visit)
+	}, func(run span) { digits.unhex(&l, run) })
+	for _, plainer := range []layer{long, digits} {
+		if len(plainer.text) > 0 {
+			unwrap(plainer, depth-1, visit)
+		}
+	}
+	if plainer, ok := untag(&l); ok {
+		unwrap(plainer, depth-1, visit)
 	}
 }
 
@@ -97,6 +104,65 @@ func unescape(l layer) (layer, bool) {
 		}
 	}
 	return l, changed
+}
+
+// Bounds of a tag and of a run of hexadecimal digits.
+const (
+	maxTag = 256
+	MinHex = 8 // bytes that it stands for
+)
+
+// untag leaves out tags, as in "Par<b>is</b>". Between words they are parts of the
+// text, which is looked through with them besides.
+func untag(l *layer) (out layer, changed bool) {
+	text := l.text
+	done := 0
+	for i := bytes.IndexByte(text, '<'); i >= 0; i = indexFrom(text, '<', i+1) {
+		end := tagEnd(text, i)
+		if i < done || end == 0 {
+			continue
+		}
+		if !changed {
+			out, changed = l.room(), true
+		}
+		out.keep(l, done, i)
+		done = end
+	}
+	if changed {
+		out.keep(l, done, len(text))
+	}
+	return out, changed
+}
+
+// tagEnd is where a tag or comment ends that begins at a place, 0 if none does.
+func tagEnd(text []byte, i int) int {
+	if i+2 >= len(text) || text[i+1] != '/' && text[i+1] != '!' && !IsWordByte(lowerASCII[text[i+1]]) {
+		return 0
+	}
+	if n := bytes.IndexByte(text[i:min(len(text), i+maxTag)], '>'); n > 0 {
+		return i + n + 1
+	}
+	return 0
+}
+
+var isHex = func() (t [256]bool) {
+	for _, c := range []byte("0123456789abcdefABCDEF") {
+		t[c] = true
+	}
+	return t
+}()
+
+// unhex appends what a run of hexadecimal digits stands for, if that is text.
+func (l *layer) unhex(from *layer, run span) bool {
+	raw := make([]byte, (run.to-run.from)/2)
+	if n, _ := hex.Decode(raw, from.text[run.from:run.from+2*len(raw)]); n != len(raw) || !isText(raw) {
+		return false
+	}
+	for k, c := range raw {
+		l.put(from, run.from+2*k, string([]byte{c}))
+	}
+	l.put(from, run.to-1, "\n")
+	return true
 }
 
 // maxEntity is longer than the name of any entity.
@@ -273,42 +339,65 @@ var base64Digit = func() (t [256]bool) {
 // A span is a part of a text.
 type span struct{ from, to int }
 
-// eachBase64 finds runs that may be base64. A run of 24 holds 16 bytes at a multiple
-// of 8, so only places with 16 bytes without a space are looked at: text in words
-// has few. A run goes over several lines: a line break and the spaces after it do not
-// end one.
-func eachBase64(text []byte, visit func(lines []span)) {
-	end := 0 // of the last run
+// eachRun visits the runs of base64 in a text, each as the lines that it is written
+// on, and those of hexadecimal digits. It looks at every 8th byte: a run of base64 of
+// 24 bytes holds 16 without a space at a multiple of 8, one of 16 hexadecimal digits
+// holds 8, and text in words has few such places. A run of base64 goes over several
+// lines: a line break and the spaces after it do not end one.
+func eachRun(text []byte, base64 func(lines []span), hexadecimal func(span)) {
+	end, hexEnd := 0, 0 // of the last runs
 	var lines []span
-	for i := 0; i+16 <= len(text); i += 8 {
-		y := binary.LittleEndian.Uint64(text[i:]) ^ blanks
-		if (y-every)&^y&highs != 0 {
+	for i := 0; i+8 <= len(text); i += 8 {
+		if hasSpace(text[i:]) {
 			continue
 		}
-		y = binary.LittleEndian.Uint64(text[i+8:]) ^ blanks
-		if (y-every)&^y&highs != 0 {
+		if i >= hexEnd && isHex[text[i]] && isHex[text[i+7]] {
+			run := runAround(text, i, hexEnd, &isHex)
+			hexEnd = run.to
+			if run.to-run.from >= 2*MinHex {
+				hexadecimal(run)
+			}
+		}
+		if i+16 > len(text) {
+			break
+		}
+		if hasSpace(text[i+8:]) {
 			i += 8
 			continue
 		}
 		if i < end || !base64Digit[text[i]] || !base64Digit[text[i+7]] || !base64Digit[text[i+15]] {
 			continue
 		}
-		from := i
-		for from > end && base64Digit[text[from-1]] {
-			from--
-		}
-		to := runEnd(text, i)
-		if to-from < MinBase64 {
+		run := runAround(text, i, end, &base64Digit)
+		if run.to-run.from < MinBase64 {
 			continue
 		}
-		lines = append(lines[:0], span{from, to})
-		for next := nextLine(text, to); next > 0; next = nextLine(text, to) {
-			to = runEnd(text, next)
-			lines = append(lines, span{next, to})
+		lines = append(lines[:0], run)
+		for next := nextLine(text, run.to); next > 0; next = nextLine(text, run.to) {
+			run = span{next, runEnd(text, next)}
+			lines = append(lines, run)
 		}
-		visit(lines)
-		end = to
+		base64(lines)
+		end = run.to
 	}
+}
+
+// hasSpace reports whether one of the next 8 bytes is a space.
+func hasSpace(text []byte) bool {
+	y := binary.LittleEndian.Uint64(text) ^ blanks
+	return (y-every)&^y&highs != 0
+}
+
+// runAround is the run of digits that holds a place, behind another run's end.
+func runAround(text []byte, i, end int, digit *[256]bool) span {
+	run := span{i, i}
+	for run.from > end && digit[text[run.from-1]] {
+		run.from--
+	}
+	for run.to < len(text) && digit[text[run.to]] {
+		run.to++
+	}
+	return run
 }
 
 func runEnd(text []byte, i int) int {

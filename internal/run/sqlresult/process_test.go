@@ -3,11 +3,9 @@ package sqlresult
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
-	"runtime"
-	"strings"
 	"testing"
+
+	"tallystick/internal/run/bounded"
 )
 
 // The process says what comparing here says, word for word, whichever side is
@@ -38,90 +36,20 @@ func TestTheProcessSaysTheSame(t *testing.T) {
 	}
 }
 
-// Each row takes the process down in another way, with the walls inside of it taken
-// away. It is the agent's fault, and this process goes on.
-func TestAQueryTakesOnlyItsProcessDown(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("limits of the kernel are Linux's")
-	}
-	for name, how := range map[string]string{"memory": "eats", "a panic": "panics", "the end": "exits", "silence": "says nothing", "a file": "writes"} {
-		t.Run(name, func(t *testing.T) {
-			breakChild(t, how)
-			err := Compare(context.Background(), Spec{Database: fixture, Expected: "SELECT 1"}, "SELECT 1")
-			var wrong *Wrong
-			if !errors.As(err, &wrong) || !strings.Contains(wrong.Why, "ended the process that ran it") {
-				t.Errorf("%v", err)
-			}
-			if how == "writes" {
-				if info, err := os.Stat(written()); err == nil && info.Size() > 0 {
-					t.Error("a file was written")
-				}
-			}
-		})
-	}
-}
-
-// What ends before the agent's query runs is ours, and so is a stop from outside.
-func TestWhatIsNotTheAgentsFault(t *testing.T) {
+// A process that ends while it runs the agent's query was ended by it; before that, by us.
+func TestWhoseFaultAnEndIs(t *testing.T) {
 	var wrong *Wrong
-	breakChild(t, "never begins")
-	if err := Compare(context.Background(), Spec{Database: fixture, Expected: "SELECT 1"}, "SELECT 1"); err == nil || errors.As(err, &wrong) {
+	if err := verdict(nil, &bounded.Ended{Ready: true, Why: "killed"}); !errors.As(err, &wrong) {
 		t.Errorf("%v", err)
+	}
+	for _, err := range []error{&bounded.Ended{Why: "killed"}, context.Canceled, errors.New("no program")} {
+		if err := verdict(nil, err); err == nil || errors.As(err, &wrong) {
+			t.Errorf("%v", err)
+		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := Compare(ctx, Spec{Database: fixture, Expected: "SELECT 1"}, "SELECT 1"); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
-	restartable.Store(false)
-	defer restartable.Store(true)
-	if err := Compare(context.Background(), Spec{Database: fixture, Expected: "SELECT 1"}, "SELECT 1"); err == nil || errors.As(err, &wrong) {
-		t.Errorf("a program that cannot start itself again: %v", err)
-	}
-}
-
-// brokenVariable makes the test binary a process whose query does something that the
-// database would not let it do.
-const brokenVariable = "TALLYSTICK_SQL_BROKEN"
-
-func breakChild(t *testing.T, how string) {
-	t.Helper()
-	was := environment
-	environment = append([]string{brokenVariable + "=" + how}, was...)
-	t.Cleanup(func() { environment = was })
-}
-
-func written() string { return filepath.Join(os.TempDir(), "tallystick-sql-written") }
-
-// broken stands for a hole in the database. It is not in the program.
-func broken(how string) {
-	if how == "never begins" {
-		os.Exit(3)
-	}
-	if err := bound(); err != nil {
-		panic(err)
-	}
-	os.Stdout.WriteString(readyLine)
-	switch how {
-	case "eats":
-		var all [][]byte
-		for {
-			b := make([]byte, 64<<20)
-			for i := 0; i < len(b); i += 4096 {
-				b[i] = 1
-			}
-			all = append(all, b)
-			runtime.KeepAlive(all)
-		}
-	case "panics":
-		panic("a bug in the database")
-	case "writes":
-		if os.WriteFile(written(), []byte("x"), 0o600) == nil {
-			os.Stdout.WriteString("{}\n")
-		}
-		os.Exit(1)
-	case "exits":
-		os.Exit(0)
-	}
-	os.Exit(0)
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"tallystick/internal/run/bounded"
 )
 
 const fixture = `
@@ -16,10 +18,7 @@ INSERT INTO orders VALUES (1, 'ada', 10.5, NULL), (2, 'bob', 20, ''), (3, 'ada',
 
 // TestMain lets the test binary run queries as tally does.
 func TestMain(m *testing.M) {
-	if how := os.Getenv(brokenVariable); how != "" && os.Getenv(childVariable) != "" {
-		broken(how)
-	}
-	Reexec()
+	bounded.Reexec()
 	os.Exit(m.Run())
 }
 

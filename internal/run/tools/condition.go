@@ -9,18 +9,18 @@ import (
 	"strings"
 
 	"tallystick/internal/record/canon"
-	"tallystick/internal/record/schema"
+	"tallystick/internal/record/pattern"
 )
 
-// maxMatchedSteps bounds the work of one pattern: an argument may have a
-// megabyte.
-const maxMatchedSteps = 2_000_000
+// maxMatched bounds the work of one pattern, in the unit of [pattern.Pattern.Work]: an
+// argument may have a megabyte.
+const maxMatched = 4 * pattern.Soon
 
 // A condition is a [Condition] ready to be applied to the value at path.
 type condition struct {
 	path    []string
 	tests   []test
-	matches *schema.Pattern
+	matches *pattern.Pattern
 	exists  *bool
 }
 
@@ -53,7 +53,7 @@ func compileCondition(path string, c Condition) (condition, error) {
 		out.tests = append(out.tests, test{t.kind, with})
 	}
 	if c.Matches != "" {
-		if out.matches, err = schema.CompilePattern(c.Matches); err != nil {
+		if out.matches, err = pattern.Compile(c.Matches); err != nil {
 			return out, fmt.Errorf("matches: %w", err)
 		}
 	}
@@ -100,7 +100,7 @@ func (c *condition) holds(root any, args, state map[string]any) bool {
 	}
 	if c.matches != nil {
 		text, ok := v.(string)
-		return ok && c.matches.Steps(len(text)) <= maxMatchedSteps && c.matches.Match(text)
+		return ok && c.matches.Work(len(text)) <= maxMatched && c.matches.Match(text)
 	}
 	return true
 }

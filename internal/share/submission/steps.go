@@ -228,7 +228,7 @@ func (w *walk) noted(c *content) (sha256 string, hits *step.Hits, salted bool) {
 	if !ok {
 		return "", &step.Hits{Offsets: []int64{}}, false
 	}
-	hits = &step.Hits{Scanned: w.gold, Offsets: append([]int64{}, note.Hits...)}
+	hits = &step.Hits{Scanned: w.gold, Offsets: append([]int64{}, note.Hits...), Question: note.Question}
 	if note.HitCount > int64(len(note.Hits)) {
 		hits.Count = note.HitCount
 	}

@@ -38,7 +38,7 @@ const (
 	resultHead = 4 << 10
 )
 
-func (r recorder) steps(acts []act, gold *sight.Search, bodies map[string]string) []*step.Step {
+func (r recorder) steps(acts []act, gold *sought, bodies map[string]string) []*step.Step {
 	steps := make([]*step.Step, 0, len(acts))
 	for _, a := range acts {
 		if r.heads {
@@ -68,7 +68,7 @@ func whole(a act) *step.Step {
 }
 
 // headed is a step as our recorder writes it.
-func (r recorder) headed(a act, gold *sight.Search, bodies map[string]string) *step.Step {
+func (r recorder) headed(a act, gold *sought, bodies map[string]string) *step.Step {
 	s := &step.Step{Type: a.kind, Turn: a.turn, Name: a.name, URL: a.url, Vantage: a.vantage, IsError: a.isError}
 	sum := ""
 	if a.kind != step.Call {
@@ -105,7 +105,7 @@ func (r recorder) headed(a act, gold *sight.Search, bodies map[string]string) *s
 }
 
 // keep is what is written of one text.
-func (r recorder) keep(text string, bound int, gold *sight.Search, bodies map[string]string) (head, sum string, found *step.Hits) {
+func (r recorder) keep(text string, bound int, gold *sought, bodies map[string]string) (head, sum string, found *step.Hits) {
 	head = cut(text, bound)
 	digest := sha256.Sum256([]byte(text))
 	sum = hex.EncodeToString(digest[:])
@@ -118,11 +118,21 @@ func (r recorder) keep(text string, bound int, gold *sight.Search, bodies map[st
 	return head, sum, found
 }
 
+// A sought is what the recorder looks for.
+type sought struct {
+	*sight.Search
+	question sight.Question
+}
+
 // hits are where the recorder finds the answer. It looks with what the recorder
 // of a run looks with.
-func hits(text []byte, gold *sight.Search) *step.Hits {
+func hits(text []byte, gold *sought) *step.Hits {
 	found := append([]int64{}, gold.Find(text)...)
 	h := &step.Hits{Scanned: gold.Any(), Offsets: found}
+	if len(found) > 0 {
+		beside := gold.question.IsIn(text)
+		h.Question = &beside
+	}
 	if len(found) > evidence.MaxGoldHits {
 		h.Offsets, h.Count = found[:evidence.MaxGoldHits], int64(len(found))
 	}

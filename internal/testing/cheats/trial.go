@@ -223,9 +223,9 @@ func (t *trial) run(class string, honest bool) *Run {
 	var lines bytes.Buffer
 	bodies := map[string]string{}
 	for _, o := range t.tasks {
-		gold := sight.NewSearch(o.gold)
+		gold := &sought{sight.NewSearch(o.gold), sight.NewQuestion(o.question)}
 		if t.keyless {
-			gold = sight.NewSearch()
+			gold = &sought{sight.NewSearch(), sight.NewQuestion(o.question)}
 		}
 		submitted := t.line(o, gold, bodies)
 		all := []*step.Line{submitted}
@@ -283,7 +283,7 @@ func (t *trial) run(class string, honest bool) *Run {
 }
 
 // line is one execution of a task.
-func (t *trial) line(o *outcome, gold *sight.Search, bodies map[string]string) *step.Line {
+func (t *trial) line(o *outcome, gold *sought, bodies map[string]string) *step.Line {
 	turns, in, out := 0, int64(0), int64(0)
 	for _, a := range o.talk.acts {
 		if a.kind == step.Model {

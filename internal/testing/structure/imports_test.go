@@ -26,11 +26,11 @@ type door struct {
 var doors = []door{
 	{
 		"record", "bytes, keys and the ledger come first and know nothing about evaluation, so that a verifier needs nothing else",
-		[]string{"refusal", "format", "plain", "cost", "loopback", "canon", "digest", "jsonstream", "jsonvalue", "strictyaml", "schema", "sequential", "openpgp", "seal", "store", "bucket", "evidence", "workspace", "ledger", "sequencer", "cosign", "mirror"},
+		[]string{"refusal", "format", "plain", "cost", "loopback", "canon", "digest", "jsonstream", "jsonvalue", "strictyaml", "pattern", "schema", "sequential", "openpgp", "seal", "store", "bucket", "evidence", "workspace", "ledger", "sequencer", "cosign", "mirror"},
 	},
 	{
 		"run", "what makes a score cannot read a threshold, a total or a decision",
-		[]string{"sandbox", "bench", "wire", "cassette", "journal", "vantage", "sight", "expression", "policy", "trajectory", "tools", "scenario", "session", "provider", "gateway", "agent", "extract", "similarity", "question", "judge", "sqlresult", "grade", "harness", "suites"},
+		[]string{"bounded", "sandbox", "bench", "wire", "cassette", "journal", "vantage", "sight", "expression", "policy", "trajectory", "tools", "scenario", "session", "provider", "gateway", "agent", "extract", "similarity", "question", "judge", "sqlresult", "grade", "harness", "suites"},
 	},
 	{
 		"read", "readers take verified records and come to a decision; what they conclude does not flow back into what is recorded",

@@ -1,4 +1,4 @@
-package sqlresult
+package bounded
 
 import (
 	"fmt"
@@ -6,15 +6,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bound has the kernel bound this process. Memory that is only reserved does not count
+// limit has the kernel bound this process. Memory that is only reserved does not count
 // as data, so a Go program fits.
-func bound() error {
+func limit() error {
 	for _, l := range []struct {
 		name     string
 		resource int
 		most     uint64
 	}{
-		{"memory", unix.RLIMIT_DATA, processData}, {"processor time", unix.RLIMIT_CPU, processCPU}, {"files", unix.RLIMIT_NOFILE, processFiles},
+		{"memory", unix.RLIMIT_DATA, maxData}, {"processor time", unix.RLIMIT_CPU, maxCPU}, {"files", unix.RLIMIT_NOFILE, maxFiles},
 		{"size of files", unix.RLIMIT_FSIZE, 0}, {"core", unix.RLIMIT_CORE, 0},
 	} {
 		if err := unix.Setrlimit(l.resource, &unix.Rlimit{Cur: l.most, Max: l.most}); err != nil {
