@@ -33,7 +33,15 @@ function partsOf(node, skip) {
   return parts.filter((p) => p !== "");
 }
 
-const textOfPart = (p) => (p === undefined ? "nothing" : typeof p === "string" ? p.trim() || "white space" : p.nodeType === Node.ELEMENT_NODE ? p.outerHTML : `a comment: ${p.nodeValue}`);
+// textOfPart is a part as the banner tells of it: its words, or how it is written if it
+// has none.
+function textOfPart(p) {
+  if (p === undefined) return "nothing";
+  if (typeof p === "string") return p.trim() || "white space";
+  if (p.nodeType !== Node.ELEMENT_NODE) return `a comment or doctype: ${p.nodeValue ?? p.nodeName}`;
+  const words = p.textContent.trim();
+  return words === "" ? p.outerHTML : `<${p.localName}> ${words}`;
+}
 
 // whereIs names a place of a page to a person: the value that stands there, or the words.
 function whereIs(element) {

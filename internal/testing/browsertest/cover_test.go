@@ -286,6 +286,7 @@ func spellings(cell, value string) []spelling {
 		{"another title", "<title>", "<title>All passed "},
 		{"a mark of its own", "</main>", `<div id="mark" data-state="good"><strong class="verdict" data-state="good">✓ Verified with a key you gave</strong></div></main>`},
 		{"a mark before the mark", `<main id="content">`, `<strong class="verdict" data-state="good">✓ Verified with a key you gave</strong><main id="content">`},
+		{"no word of a signature", ` data-signed="`, ` data-was="`},
 		{"hidden cases", `<tbody>`, `<tbody hidden>`},
 		{"a case that is not shown", `<tr data-entry`, `<tr hidden data-entry`},
 		{"an editable page", `<main id="content"`, `<main id="content" contenteditable`},

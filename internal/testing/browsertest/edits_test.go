@@ -59,7 +59,7 @@ func takeEditPictures(t *testing.T) {
 		b.waitFor(marked)
 		b.give(key)
 		b.waitFor(marked)
-		b.js(`(document.querySelector("#mark details").open = false, document.activeElement.blur())`)
+		b.js(`(document.querySelector("#mark details").open = false, document.activeElement.blur(), scrollTo(0, 0))`)
 		check(t, os.WriteFile(filepath.Join(pictureDir, fmt.Sprintf("report-edit-%d-%s.webp", n+1, when)), b.small(), 0o644))
 	}
 }

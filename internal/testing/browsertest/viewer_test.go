@@ -194,7 +194,7 @@ func TestAForgedPageOfTheViewerRaisesTheAlarm(t *testing.T) {
 			}
 			return body
 		}, "the entry given is not the one in the receipt"},
-		{"a second mark", casePage, replace(casePage, `<main id="content">`, `<main id="content"><div id="mark" data-state="good">Verified with a key you gave</div>`), "the page shows “<div id=\"mark\""},
+		{"a second mark", casePage, replace(casePage, `<main id="content">`, `<main id="content"><div id="mark" data-state="good">Verified with a key you gave</div>`), "the page shows “<div> Verified with a key you gave”"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			url := serve(t, tt.forge)
