@@ -16,6 +16,7 @@ import (
 
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/cassette"
+	"tallystick/internal/run/session"
 	"tallystick/internal/run/wire"
 	"tallystick/internal/testing/fakemodel"
 )
@@ -470,5 +471,28 @@ func TestALocalServerNeedsNoKey(t *testing.T) {
 	}
 	if h := server.Requests()[0].Header; h.Get("Authorization") != "" {
 		t.Errorf("the usual key was sent to an unusual server: %v", h)
+	}
+}
+
+// A try that was sent may have been billed: it is counted where another follows, and the
+// error says so where none does. What was refused or never sent cost nothing.
+func TestTriesThatMayHaveBeenBilledAreTold(t *testing.T) {
+	lost := fakemodel.Reply{Raw: "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"}
+	for _, tt := range []struct {
+		name       string
+		replies    []fakemodel.Reply
+		unanswered int
+		sent       bool
+	}{
+		{"lost, then answered", []fakemodel.Reply{lost, {Text: "hi"}}, 1, false},
+		{"refused, then answered", []fakemodel.Reply{{Status: 503, Body: "{}"}, {Text: "hi"}}, 0, false},
+		{"lost every time", []fakemodel.Reply{lost, lost, lost, lost, lost, lost, lost, lost}, maxRetries, true},
+	} {
+		b := newBed(t, fakemodel.New(t, tt.replies...), nil)
+		_, err := b.call(wire.OpenAIChat, chatBody)
+		var sent *session.SentError
+		if got := b.Stats().Unanswered; got != tt.unanswered || errors.As(err, &sent) != tt.sent {
+			t.Errorf("%s: %d unanswered, %v; want %d, sent %v", tt.name, got, err, tt.unanswered, tt.sent)
+		}
 	}
 }
