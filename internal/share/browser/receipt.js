@@ -207,13 +207,22 @@ export function sshKey(blob) {
 
 const ARMOUR = /^-----BEGIN SSH SIGNATURE-----\n((?:(?:.{70}\n)*.{1,70}\n)|(?:(?:.{64}\n)*.{1,64}\n)|(?:(?:.{76}\n)*.{1,76}\n))-----END SSH SIGNATURE-----\n$/;
 
-// sshSigner is the Ed25519 key that made one armoured signature of a message.
-export function sshSigner(armoured, message, namespace) {
+// signatureFields are the parts of one armoured signature: key, namespace, what is
+// reserved, hash and signature.
+function signatureFields(armoured) {
   const m = ARMOUR.exec(armoured);
   must(m && armoured.length < 1 << 16, "not one armoured SSH signature");
   const blob = fromBase64(m[1].replaceAll("\n", ""));
   must(equal(blob.subarray(0, 10), concat(utf8("SSHSIG"), Uint8Array.of(0, 0, 0, 1))), "not an SSHSIG of version 1");
-  const [pub, space, reserved, algorithm, signature] = sshFields(blob.subarray(10), 5);
+  return sshFields(blob.subarray(10), 5);
+}
+
+// fingerprintOf is that of the key, of any kind, which a signature says that it is by.
+export const fingerprintOf = (armoured) => "SHA256:" + base64(sha256(signatureFields(armoured)[0])).replace(/=+$/, "");
+
+// sshSigner is the Ed25519 key that made one armoured signature of a message.
+export function sshSigner(armoured, message, namespace) {
+  const [pub, space, reserved, algorithm, signature] = signatureFields(armoured);
   const hash = { sha512, sha256 }[text(algorithm)];
   must(reserved.length === 0 && hash, "an SSHSIG with an unknown hash");
   must(text(space) === namespace, "an SSH signature for another act", Refused);

@@ -4,11 +4,11 @@
 import { Refused, must, utf8, hex, base64 } from "./bytes.js";
 import { sha256 } from "./hash.js";
 import { canonical, get, has, pointer } from "./canon.js";
-import { parseKey, levelOf } from "./receipt.js";
+import { fingerprintOf, parseKey, levelOf } from "./receipt.js";
 import { shown, visible } from "./formats.js";
 
 // LAYOUT is that of report.go: raised there and here when the page of the same data changes.
-const LAYOUT = 1;
+const LAYOUT = 2;
 const MOST_SHOWN = 300, MOST_ITEMS = 20;
 
 // Cut in two, so that they can stand in a script.
@@ -75,7 +75,7 @@ export function rendererOf(script, style) {
 // sortEntries finds out what each entry is, and refuses what does not belong into the report of
 // the attempt. proved are the verified entries by their index.
 export function sortEntries(data, proved) {
-  const p = { registered: null, newest: null, finished: null, records: [] };
+  const p = { registered: null, newest: null, finished: null, records: [], beside: [] };
   for (const { index } of data.entries) {
     const x = proved.get(index), body = x.entry.body, kind = x.entry.kind;
     must(!get(x.entry, "manual"), `entry ${index} was appended by hand, and counts for nothing`, Refused);
@@ -85,18 +85,27 @@ export function sortEntries(data, proved) {
       p[place] = x;
       continue;
     }
-    must(kind === "attempt.finished" || kind === "case.scored", `entry ${index}, a ${kind}, does not belong into a report`, Refused);
+    if (kind === "score.amended") { // it names its record, and not the attempt
+      p.beside.push(x);
+      continue;
+    }
+    must(kind === "attempt.finished" || kind === "case.scored" || kind === "score.corrected", `entry ${index}, a ${kind}, does not belong into a report`, Refused);
     must(body.attempt === data.attempt, `entry ${index} is of attempt ${body.attempt}, the report of ${data.attempt}`, Refused);
-    must(kind === "case.scored" || p.finished === null, "the attempt finishes twice", Refused);
+    must(kind !== "attempt.finished" || p.finished === null, "the attempt finishes twice", Refused);
     if (kind === "case.scored") p.records.push(x);
+    else if (kind === "score.corrected") p.beside.push(x);
     else p.finished = x;
   }
   must(p.registered, `the registration of attempt ${data.attempt} is missing`, Refused);
   p.newest ??= p.registered;
   const first = p.registered.entry.body, last = p.newest.entry.body;
   must(last.class === first.class && last.number >= first.number, `entry ${p.newest.index} is not a later registration of class ${first.class}`, Refused);
+  for (const x of p.beside) must(recordOf(p, x), `entry ${x.index} sets a score beside entry ${x.entry.body.entry}, which is not a record of this report`, Refused);
   return p;
 }
+
+// recordOf is the record that an entry sets another score beside.
+const recordOf = (p, x) => p.records.find((r) => r.index === x.entry.body.entry);
 
 // levelOfReport is what the registration proves of the people behind the bench, in a
 // sentence and in brief; null if a key of the ledger signed it and nothing more is known.
@@ -122,7 +131,7 @@ const outcomeCell = (x) => valueOf("span", "state " + x.entry.body.outcome, x.in
 export function drawReport(data, proved, script, style) {
   const p = sortEntries(data, proved);
   const cases = data.cases.map((c) => drawCase(p, c)).join("");
-  return drawHead(p, script, style) + drawSummary(p, data) + drawRows(p) + cases + "</main>\n" +
+  return drawHead(p, script, style) + drawSummary(p, data) + drawBeside(p) + drawRows(p) + cases + "</main>\n" +
     "<footer>Written by tally export. It opens from disk and loads nothing; “tally verify” and verify.html check it from outside.</footer>\n" +
     DATA_BEGIN + encodeData(data) + DATA_END + "\n" + SCRIPT_BEGIN + script + DATA_END + "\n</body>\n</html>\n";
 }
@@ -141,10 +150,32 @@ function drawSummary(p, data) {
   const r = p.registered, level = levelOfReport(data, r);
   let out = `<p class="lead">Class ${cellOf(r, "/class", "text")}, target ${cellOf(r, "/target", "text")}, ${cellOf(r, "/mode", "text")}; attempt number ${cellOf(r, "/number", "text")} of at least ${cellOf(p.newest, "/number", "text")} of the class; ledger ${cellOf(r, "/origin", "text")}.</p>\n`;
   out += level ? `<p class="note">${level.note}</p>\n` : "<p>The registration was signed by the ledger’s key. That people signed the bench is not in this file.</p>\n";
+  if (get(r.entry.body.plan, "floor")) {
+    out += `<p class="note">Floor of the class: without any work, the null answer “${cellOf(r, "/plan/floor/answer", "text")}” passes ${cellOf(r, "/plan/floor/passed", "text")} of ${cellOf(r, "/plan/floor/cases", "text")} cases.</p>\n`;
+  }
   if (!p.finished) return out + '<p class="note">The attempt has not finished, so there are no totals.</p>\n';
   const counts = [...ORDER].reverse().filter((o) => pointer(p.finished.entry.body, "/outcomes/" + o) !== undefined).map((o) => [shown(o, "outcome"), "/outcomes/" + o, "text"]);
-  const figures = [...counts, ["Mean score", "/mean_score", "number3"], ["Cost", "/cost_microdollars", "usd"], ["Runtime, ms", "/runtime_ms", "text"]];
+  const figures = [...counts, ["Mean score", "/mean_score", "number3"], ["Cost", "", "cost"], ["Runtime, ms", "/runtime_ms", "text"]];
   return out + '<dl class="figures">\n' + figures.map(([label, at, as]) => `<div><dt>${label}</dt><dd>${cellOf(p.finished, at, as)}</dd></div>\n`).join("") + "</dl>\n";
+}
+
+// drawBeside tells what was set beside the recorded scores: from what to what, by whom,
+// when and why.
+function drawBeside(p) {
+  if (p.beside.length === 0) return "";
+  const word = (passed) => (passed ? " passed" : " failed");
+  const items = p.beside.map((x) => {
+    const r = recordOf(p, x), b = x.entry.body;
+    let out = `<li data-entry="${x.index}">Case ${cellOf(r, "/case_id", "text")}, repetition ${cellOf(r, "/repeat", "text")}: `;
+    if (x.entry.kind === "score.corrected") {
+      const keys = b.signatures.map((s) => (s.startsWith("-----BEGIN PGP SIGNATURE-----") ? "an OpenPGP key, which the report does not have" : fingerprintOf(s)));
+      out += `${cellOf(x, "/was/score", "number3")}${word(b.was.passed)} → ${cellOf(x, "/now/score", "number3")}${word(b.now.passed)} corrected by ${escapeHTML(visible(keys.join(", ")))}`;
+    } else {
+      out += `${cellOf(r, "/score/score", "number3")} ${cellOf(r, "/outcome", "outcome")} → ${cellOf(x, "/score/score", "number3")}${word(b.score.passed)} graded again by ${cellOf(x, "/author", "text")}`;
+    }
+    return out + ` at ${escapeHTML(visible(x.entry.time))}: ${cellOf(x, "/reason", "text")} (entry ${x.index})</li>\n`;
+  });
+  return "<h2>Beside the records</h2>\n<p>Every number on this page is as recorded. These scores were set beside it later; a key stands for a person of the signers file of the ledger.</p>\n<ul>\n" + items.join("") + "</ul>\n";
 }
 
 function drawRows(p) {
@@ -157,7 +188,7 @@ function drawRows(p) {
   });
   const rank = (x) => ORDER.indexOf(x.entry.body.outcome);
   const rows = [...p.records].sort((a, b) => rank(a) - rank(b)).map((x) => {
-    const numbers = [["/score/score", "number3"], ["/repeat", "text"], ["/turns", "text"], ["/tokens", "text"], ["/cost_microdollars", "usd"]];
+    const numbers = [["/score/score", "number3"], ["/repeat", "text"], ["/turns", "text"], ["/tokens", "text"], ["", "cost"]];
     return `<tr data-entry="${x.index}"><th scope="row">${cellOf(x, "/case_id", "text")}</th><td>${outcomeCell(x)}` +
       numbers.map(([at, as]) => `</td><td class="num">${cellOf(x, at, as)}`).join("") +
       `</td><td class="nowrap">${cellOf(x, "/started_at", "time")}</td><td class="why">${drawWhy(x)}</td></tr>\n`;

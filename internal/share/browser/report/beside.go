@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -26,6 +27,11 @@ func (p *parts) checkBeside() error {
 	for _, x := range p.beside {
 		if p.record(recordOf(x.body)) == nil {
 			return fmt.Errorf("entry %d sets a score beside entry %d, which is not a record of this report", x.index, recordOf(x.body))
+		}
+		if b, ok := x.body.(*evidence.ScoreCorrected); ok {
+			if _, err := signers(b); err != nil {
+				return fmt.Errorf("entry %d: %w", x.index, err)
+			}
 		}
 	}
 	return nil
@@ -60,7 +66,9 @@ func (w *writer) beside(p *parts) {
 			w.add(passedWord(b.Was.Passed), " → ")
 			w.cell(x.index, x.raw, "/now/score", browser.AsNumber)
 			w.add(passedWord(b.Now.Passed), " corrected by ")
-			w.text(signers(b))
+			keys, err := signers(b)
+			w.text(strings.Join(keys, ", "))
+			w.err = cmp.Or(w.err, err)
 		case *evidence.ScoreAmended:
 			w.cell(r.index, r.raw, "/score/score", browser.AsNumber)
 			w.add(" ")
@@ -86,22 +94,24 @@ func passedWord(passed bool) string {
 	return " failed"
 }
 
-// signers are the fingerprints of the keys that signed a correction, verified.
-func signers(b *evidence.ScoreCorrected) string {
+// signers are the fingerprints of the keys that signed a correction, or what is wrong
+// with a signature.
+func signers(b *evidence.ScoreCorrected) ([]string, error) {
 	message, err := b.Message()
 	if err != nil {
-		return "no key"
+		return nil, err
 	}
 	var keys []string
 	for _, armored := range b.Signatures {
-		switch key, err := seal.VerifySignature([]byte(armored), message, seal.NamespaceCorrection); {
-		case strings.HasPrefix(armored, "-----BEGIN PGP SIGNATURE-----"):
+		if strings.HasPrefix(armored, "-----BEGIN PGP SIGNATURE-----") {
 			keys = append(keys, "an OpenPGP key, which the report does not have")
-		case err != nil:
-			keys = append(keys, "a signature that does not verify")
-		default:
-			keys = append(keys, key.Fingerprint())
+			continue
 		}
+		key, err := seal.VerifySignature([]byte(armored), message, seal.NamespaceCorrection)
+		if err != nil {
+			return nil, fmt.Errorf("a signature of the correction: %w", err)
+		}
+		keys = append(keys, key.Fingerprint())
 	}
-	return strings.Join(keys, ", ")
+	return keys, nil
 }
