@@ -13,18 +13,18 @@ import (
 // It is written by hand on purpose. An automaton (Aho–Corasick) for the questions
 // of a large run has millions of states and visits one for each byte; here
 // texts of 15 bytes and more cost one bit test for each 8 bytes,
-// those of 9 and more one for each 4, and shorter ones one for each 2, in tables of a
+// those of 8 and more one for each 4, and shorter ones one for each 2, in tables of a
 // few hundred kilobytes.
 type Matcher struct {
 	patterns []string
 	long     grams // of 8 bytes, looked up at every 8th byte
-	middle   grams // of 6 bytes, looked up at every 4th byte
+	middle   grams // of 5 bytes, looked up at every 4th byte
 	short    grams // of 4 bytes, looked up at every 2nd byte
 }
 
 const (
 	longPattern   = 15 // so that each occurrence holds 8 bytes at a multiple of 8
-	middlePattern = 9  // 6 at a multiple of 4
+	middlePattern = 8  // 5 at a multiple of 4
 	MinPattern    = 5  // 4 at a multiple of 2
 )
 
@@ -61,7 +61,7 @@ func (m *Matcher) tableOf(p string) (g *grams, window, size int) {
 	case len(p) >= longPattern:
 		return &m.long, longPattern, 8
 	case len(p) >= middlePattern:
-		return &m.middle, middlePattern, 6
+		return &m.middle, middlePattern, 5
 	case len(p) >= MinPattern:
 		return &m.short, MinPattern, 4
 	}
@@ -138,23 +138,32 @@ func (m *Matcher) findAll(text []byte, hit func(id, at int)) {
 	for ; i+12 <= len(text); i += 8 {
 		x, y := binary.LittleEndian.Uint64(text[i:]), binary.LittleEndian.Uint64(text[i+4:])
 		h := x * gramFactor >> byLong
-		found := long[h>>6] >> (h & 63)
-		h = (x & sixBytes) * gramFactor >> byMiddle
-		found |= middle[h>>6] >> (h & 63)
-		h = (y & sixBytes) * gramFactor >> byMiddle
-		found |= middle[h>>6] >> (h & 63)
+		l := long[h>>6] >> (h & 63)
+		h = (x & fiveBytes) * gramFactor >> byMiddle
+		m0 := middle[h>>6] >> (h & 63)
+		h = (y & fiveBytes) * gramFactor >> byMiddle
+		m4 := middle[h>>6] >> (h & 63)
 		h = (x & fourBytes) * gramFactor >> byShort
-		found |= short[h>>6] >> (h & 63)
+		s0 := short[h>>6] >> (h & 63)
 		h = (x >> 16 & fourBytes) * gramFactor >> byShort
-		found |= short[h>>6] >> (h & 63)
+		s2 := short[h>>6] >> (h & 63)
 		h = (y & fourBytes) * gramFactor >> byShort
-		found |= short[h>>6] >> (h & 63)
+		s4 := short[h>>6] >> (h & 63)
 		h = (y >> 16 & fourBytes) * gramFactor >> byShort
-		found |= short[h>>6] >> (h & 63)
-		if found&1 != 0 {
+		s6 := short[h>>6] >> (h & 63)
+		if (l|m0|m4|s0|s2|s4|s6)&1 == 0 {
+			continue
+		}
+		if l&1 != 0 {
 			m.compare(&m.long, x, text, i, hit)
-			m.compare(&m.middle, x&sixBytes, text, i, hit)
-			m.compare(&m.middle, y&sixBytes, text, i+4, hit)
+		}
+		if m0&1 != 0 {
+			m.compare(&m.middle, x&fiveBytes, text, i, hit)
+		}
+		if m4&1 != 0 {
+			m.compare(&m.middle, y&fiveBytes, text, i+4, hit)
+		}
+		if (s0|s2|s4|s6)&1 != 0 {
 			m.compare(&m.short, x&fourBytes, text, i, hit)
 			m.compare(&m.short, x>>16&fourBytes, text, i+2, hit)
 			m.compare(&m.short, y&fourBytes, text, i+4, hit)
@@ -169,7 +178,7 @@ func (m *Matcher) findEnd(text []byte, from int, hit func(id, at int)) {
 	for _, t := range []struct {
 		g          *grams
 		size, step int
-	}{{&m.long, 8, 8}, {&m.middle, 6, 4}, {&m.short, 4, 2}} {
+	}{{&m.long, 8, 8}, {&m.middle, 5, 4}, {&m.short, 4, 2}} {
 		for i := from; i+t.size <= len(text); i += t.step {
 			m.compare(t.g, gramAt(string(text[i:i+t.size]), 0, t.size), text, i, hit)
 		}
@@ -177,7 +186,7 @@ func (m *Matcher) findEnd(text []byte, from int, hit func(id, at int)) {
 }
 
 const (
-	sixBytes  = 1<<48 - 1
+	fiveBytes = 1<<40 - 1
 	fourBytes = 1<<32 - 1
 )
 
