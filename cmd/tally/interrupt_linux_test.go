@@ -37,7 +37,9 @@ func (w *killedWorkspace) addSlow(cases int) {
 	}
 }
 
-// waitForChild waits until a process has started another, and gives that; 0 if it ended.
+// waitForChild waits until a process has started another, which goes by its name alone,
+// and gives that; 0 if it ended. Before it is that program it is a copy of its parent,
+// which waits for it.
 func waitForChild(t *testing.T, pid int) (child int) {
 	t.Helper()
 	for range 6000 {
@@ -47,7 +49,10 @@ func waitForChild(t *testing.T, pid int) (child int) {
 		}
 		for _, list := range lists {
 			data, _ := os.ReadFile(list)
-			if n, _ := fmt.Sscan(string(data), &child); n == 1 {
+			if n, _ := fmt.Sscan(string(data), &child); n != 1 {
+				continue
+			}
+			if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child)); bytes.Count(line, []byte{0}) == 1 {
 				return child
 			}
 		}
@@ -76,7 +81,7 @@ func TestASignalEndsWhatComputes(t *testing.T) {
 		t.Helper()
 		cmd := at(append(args, "--json")...)
 		var out bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &out
+		cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &out, patience
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -90,6 +95,9 @@ func TestASignalEndsWhatComputes(t *testing.T) {
 		})
 		err := cmd.Wait()
 		hangs.Stop()
+		if child > 0 {
+			syscall.Kill(child, syscall.SIGKILL)
+		}
 		t.Logf("%s: ended %v after %v", args[0], time.Since(signalled).Round(time.Millisecond), signal)
 		if !began || err == nil || !strings.Contains(out.String(), `"name":"Interrupted"`) {
 			t.Errorf("%s: began to evaluate: %v, %v\n%.1000s", strings.Join(args, " "), began, err, &out)
