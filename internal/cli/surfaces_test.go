@@ -89,7 +89,7 @@ func surfaces() []surface {
 		{name: "compare", args: []string{"compare", a, "sums.default.2"}, headline: `0\.4000`, corrected: `0\.6000`},
 		{name: "compare --json", args: []string{"compare", a, "sums.default.2", "--all-cases", "--json"}, headline: `"case_id":"three"[^{]*,"a":\{"outcome":"failed","solved":0,`, corrected: `"case_id":"three"[^{]*,"a":\{"outcome":"passed"`},
 		{name: "scorecard power", args: []string{"scorecard", "power", a}, headline: `0\.4000`, corrected: `0\.6000`},
-		{name: "junit", args: []string{"gate", a, "--junit", "OUT"}, headline: `tests="5" failures="3"`, corrected: `tests="5" failures="2"`},
+		{name: "junit", args: []string{"gate", a, "--junit", "OUT"}, headline: `tests="5" failures="0" errors="0" skipped="3"`, corrected: `tests="5" failures="0" errors="0" skipped="2"`},
 		{name: "tap", args: []string{"gate", a, "--tap", "OUT"}, headline: `not ok \d+ - [^\n]*three`, corrected: `\nok \d+ - [^\n]*three`},
 		{name: "gate", args: []string{"gate", a}, headline: `solve_rate of all cases is 0\.6`}, // gates use the corrected score, and name who corrected it
 		{name: "gate --json", args: []string{"gate", a, "--json"}, headline: `"met":true,.*"value":0\.6`},

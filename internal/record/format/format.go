@@ -20,6 +20,9 @@ import (
 // later.
 const Version = "1-draft"
 
+// EvalResult is the type of a predicate of in-toto about a result, which is not ours.
+const EvalResult = "https://b7n0de.com/attestation/eval-result/v0.1"
+
 // maxVersion bounds what passes for the name of a version.
 const maxVersion = 40
 

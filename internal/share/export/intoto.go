@@ -5,13 +5,11 @@ import (
 	"time"
 
 	"tallystick/internal/read/gate"
+	"tallystick/internal/record/format"
 )
 
-// The predicates of in-toto statements about an attempt.
-const (
-	EvalResult = "https://b7n0de.com/attestation/eval-result/v0.1"
-	TestResult = "https://in-toto.io/attestation/test-result/v0.1"
-)
+// TestResult is the type of a predicate of in-toto, besides [format.EvalResult].
+const TestResult = "https://in-toto.io/attestation/test-result/v0.1"
 
 var inTotoFormat = Format{Name: "in-toto", Is: "statements eval-result and test-result in DSSE envelopes (needs --key)",
 	Files: "`eval-result.dsse.json`, `test-result.dsse.json`: statements in DSSE envelopes", Signed: true, Folder: true, Flags: []string{"key"}, Write: func(a *Facts, _ Hub) ([]File, error) { return InToto(a) }}
@@ -19,7 +17,7 @@ var inTotoFormat = Format{Name: "in-toto", Is: "statements eval-result and test-
 // InToto writes the two statements about an attempt, without signatures: what came
 // out in numbers, and which cases passed. The signer puts each into an envelope.
 func InToto(a *Facts) ([]File, error) {
-	eval, err := file("eval-result.json", a.statement(EvalResult, a.evalResult()))
+	eval, err := file("eval-result.json", a.statement(format.EvalResult, a.evalResult()))
 	if err != nil {
 		return nil, err
 	}

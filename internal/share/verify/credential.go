@@ -12,12 +12,12 @@ import (
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/format"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
 	"tallystick/internal/record/store"
 	"tallystick/internal/share/attest"
-	"tallystick/internal/share/export"
 )
 
 // Credentials is what credentials are judged by besides the keys of ledgers.
@@ -455,7 +455,7 @@ func envelope(data []byte, t Trust) (string, string, error) {
 		return kind, "", refusal.Newf(refusal.CredentialInvalid, "the payload is not an in-toto statement")
 	}
 	detail := fmt.Sprintf("%s about %s, signed by %s", statement.Kind, statement.Subject[0].Name, strings.Join(t.Credentials.Issuers, ", "))
-	if statement.Kind != export.EvalResult {
+	if statement.Kind != format.EvalResult {
 		return kind, detail, nil
 	}
 	note, err := evalResult(statement.Predicate, statement.Subject[0].Name, t)
@@ -509,11 +509,14 @@ func evalResult(predicate []byte, subject string, t Trust) (note string, err err
 	if size < records {
 		return fmt.Sprintf("it tells of %d of %d records, so its claims could not be compared with the receipt", size, records), nil
 	}
+	rate := float64(f.Outcomes[evidence.Passed]) / float64(size)
+	recorded := map[string]*float64{`"solve_rate"`: &rate, `"mean_score"`: f.MeanScore}
+	gates := 0
 	for _, c := range claims {
-		want := f.MeanScore
-		if string(c["metric"]) == `"solve_rate"` {
-			rate := float64(f.Outcomes[evidence.Passed]) / float64(size)
-			want = &rate
+		want, ok := recorded[string(c["metric"])]
+		if !ok { // of a gate, which the receipt does not have
+			gates++
+			continue
 		}
 		got, err := strconv.ParseFloat(strings.Trim(string(c["threshold"]), `"`), 64)
 		if err != nil || want == nil || math.Abs(got-*want) > 1e-9 {
@@ -521,5 +524,8 @@ func evalResult(predicate []byte, subject string, t Trust) (note string, err err
 				WithHint("claims are as recorded; what people corrected stands beside them, in corrections")
 		}
 	}
-	return "", nil
+	if gates > 0 {
+		note = fmt.Sprintf("its claims about gates (%d) are the signer's word: the receipt does not have them", gates)
+	}
+	return note, nil
 }

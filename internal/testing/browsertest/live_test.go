@@ -145,7 +145,7 @@ func TestThePageOfARunningAttemptFollowsIt(t *testing.T) {
 	}
 	b.give(w.keyOf(t, live))
 	b.waitFor(`document.getElementById("mark").dataset.state === "good"`)
-	if b.js(`document.querySelectorAll("[data-entry][data-field='/cost_microdollars']").length`) == 0.0 {
+	if b.js(`document.querySelectorAll("[data-entry][data-as='cost']").length`) == 0.0 {
 		t.Error("the cost of the finished attempt names no entry")
 	}
 	b.clean()
