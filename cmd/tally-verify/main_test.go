@@ -59,6 +59,7 @@ var (
 		"internal/share/browser/site":     "compares the files of a site with its signed manifest, and verifies its receipts; pure",
 		"internal/read/audit/disposition": "what a person signed about a finding; pure",
 		"internal/record/sequential":      "the arithmetic by which an attempt stops early, decided again from its records; pure",
+		"internal/record/cost":            "what calls cost, and how much of it is not known; pure",
 		"internal/run/vantage":            "the table of what can be seen of a run, which a submission names; pure",
 		"internal/share/submission":       "derives every file of a submission from its receipts; pure",
 	}

@@ -107,7 +107,7 @@ func surfaces() []surface {
 		export("otel", `"tallystick.case","value":\{"stringValue":"three"\}[^\n]*"tallystick.outcome","value":\{"stringValue":"failed"`, `"tallystick.case","value":\{"stringValue":"three"\}[^\n]*"tallystick.outcome","value":\{"stringValue":"passed"`),
 		export("vc", `"results":\{"sums":\{"errors":0,"failed":3,"mean_score":0\.4,"not_run":0,"passed":2,`, `"results":\{"sums":\{"errors":0,"failed":2,`, "--key", "KEY", "--harness-file", "WHEEL"),
 		export("html", `data-field="/outcomes/passed" data-as="text">2<`, `data-field="/outcomes/passed" data-as="text">3<`),
-		export("in-toto", `"failedTests": *\["three", *"four", *"five"\]`, `"passedTests": *\[[^\]]*"three"`, "--key", "KEY"),
+		export("in-toto", `"warnedTests": *\["three", *"four", *"five"\]`, `"passedTests": *\[[^\]]*"three"`, "--key", "KEY"),
 		export("eee", `"score": *0\.4`, `"score": *0\.6`),
 		export("hf", `value: 40\n`, `value: 60\n`),
 		export("inspect", `"accuracy","params":\{\},"value":0\.4|"value":0\.4`, `"value":0\.6`),
