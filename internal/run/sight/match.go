@@ -126,7 +126,9 @@ func rarest(p string, window, size int, counts gramCounts) int {
 // Find calls hit with each occurrence of a pattern. The same occurrence of a long
 // pattern is told once.
 func (m *Matcher) Find(text []byte, hit func(id, at int)) {
-	m.findAll(text, hit)
+	if len(m.patterns) > 0 {
+		m.findAll(text, hit)
+	}
 }
 
 // findAll looks at all three tables in one pass, with one branch for the seven grams

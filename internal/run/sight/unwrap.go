@@ -146,8 +146,8 @@ func tagEnd(text []byte, i int) int {
 }
 
 var isHex = func() (t [256]bool) {
-	for _, c := range []byte("0123456789abcdefABCDEF") {
-		t[c] = true
+	for c := range t {
+		t[c] = hexDigit(byte(c)) >= 0
 	}
 	return t
 }()
@@ -374,7 +374,7 @@ func eachRun(text []byte, base64 func(lines []span), hexadecimal func(span)) {
 		}
 		lines = append(lines[:0], run)
 		for next := nextLine(text, run.to); next > 0; next = nextLine(text, run.to) {
-			run = span{next, runEnd(text, next)}
+			run = span{next, runEnd(text, next, &base64Digit)}
 			lines = append(lines, run)
 		}
 		base64(lines)
@@ -390,18 +390,15 @@ func hasSpace(text []byte) bool {
 
 // runAround is the run of digits that holds a place, behind another run's end.
 func runAround(text []byte, i, end int, digit *[256]bool) span {
-	run := span{i, i}
+	run := span{i, runEnd(text, i, digit)}
 	for run.from > end && digit[text[run.from-1]] {
 		run.from--
-	}
-	for run.to < len(text) && digit[text[run.to]] {
-		run.to++
 	}
 	return run
 }
 
-func runEnd(text []byte, i int) int {
-	for i < len(text) && base64Digit[text[i]] {
+func runEnd(text []byte, i int, digit *[256]bool) int {
+	for i < len(text) && digit[text[i]] {
 		i++
 	}
 	return i
@@ -418,7 +415,7 @@ func nextLine(text []byte, i int) int {
 	if j == i || j == len(text) || bytes.IndexByte(text[i:j], '\n') < 0 || !base64Digit[text[j]] {
 		return 0
 	}
-	if to := runEnd(text, j); to < len(text) && text[to] != '=' && text[to] != '\n' && text[to] != '\r' && text[to] != '"' {
+	if to := runEnd(text, j, &base64Digit); to < len(text) && text[to] != '=' && text[to] != '\n' && text[to] != '\r' && text[to] != '"' {
 		return 0
 	}
 	return j
