@@ -88,6 +88,11 @@ func Each(c *dossier.Corpus, spec harness.Spec) ([]*Setup, error) {
 		return nil, c.Refused(err)
 	}
 	warn(c, v)
+	return eachOf(c, v, spec)
+}
+
+// eachOf is Each for a class that is verified.
+func eachOf(c *dossier.Corpus, v *bench.Verified, spec harness.Spec) ([]*Setup, error) {
 	targets, err := findTargets(c, &spec)
 	if err != nil {
 		return nil, err

@@ -96,11 +96,16 @@ func (s *Setup) Rehearse(ctx context.Context, visit func(*harness.Graded) error)
 
 // rehearse is Rehearse for the chosen cases; blocked is told what blocked.
 func (s *Setup) rehearse(ctx context.Context, choose func(*scenario.Task) bool, blocked func(evidence.IntegrityEvent) error, visit func(*harness.Graded) error) error {
+	return s.rehearseIn(ctx, choose, nil, blocked, visit)
+}
+
+// rehearseIn is rehearse in the order that rank gives to the cases.
+func (s *Setup) rehearseIn(ctx context.Context, choose func(*scenario.Task) bool, rank func(caseID string) int, blocked func(evidence.IntegrityEvent) error, visit func(*harness.Graded) error) error {
 	cfg, err := s.config()
 	if err != nil {
 		return err
 	}
-	cfg.Select = choose
+	cfg.Select, cfg.Rank = choose, rank
 	crossed := s.unattempted()
 	cfg.Crossed = crossed.write
 	err = harness.Rehearse(ctx, cfg, func(g *harness.Graded) error {

@@ -32,6 +32,10 @@ type Config struct {
 
 	Select func(*scenario.Task) bool // which of the selected cases; nil for all
 
+	// Rank, if not nil, is in which order [Rehearse] drives them: those of a lower rank
+	// first, and those of the same rank in the order of the bench.
+	Rank func(caseID string) int
+
 	// FirstPolicy is for an attempt whose plan names no policy: without one of its
 	// own, the class has that of its mode, whatever tools its cases offer.
 	FirstPolicy bool
