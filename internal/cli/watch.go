@@ -42,6 +42,7 @@ func runWatch(ctx context.Context, env *Env, o runOptions, record string) error 
 	if err != nil {
 		return err
 	}
+	place.Note = noteOnce(place.Note)
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	s := &watchScreen{env: env, command: record, terminal: !env.JSON && isTerminal(env.Stdout), end: end, asks: make(chan lab.WatchAsk)}
@@ -52,6 +53,20 @@ func runWatch(ctx context.Context, env *Env, o runOptions, record string) error 
 		go s.follow(ctx, k.keys)
 	}
 	return w.Loop(ctx, place)
+}
+
+// noteOnce tells a person each thing once: a class that is stale is so at every save.
+func noteOnce(note func(string, ...any)) func(string, ...any) {
+	told := map[string]bool{}
+	var mu sync.Mutex
+	return func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		if text := fmt.Sprintf(format, args...); !told[text] {
+			told[text] = true
+			note("%s", text)
+		}
+	}
 }
 
 // maxCasesShown is how many cases a run shows with all that differs; of more it lists names.

@@ -284,7 +284,7 @@ func TestWatchTakesTheTerminalAgain(t *testing.T) {
 func TestWatchComparesVariantsByKey(t *testing.T) {
 	s := newStudio(t, &fakemodel.Server{})
 	s.writeCase("a", answering("hello"))
-	s.writeCase("b", "version: 1\nturns:\n  - text: say hello\nmodel:\n  - {when: {model: fake-2}, text: good morning}\n  - text: hello\n")
+	s.writeCase("b", "version: 1\nturns:\n  - text: say hello\nmodel:\n  - {when: {agent: fake-2}, text: good morning}\n  - text: hello\n")
 	s.write("targets/default.yaml", "version: 1\nkind: builtin\nbuiltin: {model: fake-1, api: openai.chat, max_output_tokens: 100, retries: 0}\nparameters:\n  model: [fake-1, fake-2, fake-3]\n")
 	w := watchStudio(t, s, 60, 80)
 	w.sees("done     6 driven")
