@@ -131,6 +131,8 @@ func runCostText(out io.Writer, a *recount.Run) {
 		switch {
 		case qualified(a, history.QualReplies) > 0:
 			text += " with the recorded cost of cached replies, not paid now"
+		case qualified(a, history.QualReused) > 0:
+			text += " with the recorded cost of reused replies, not paid now"
 		case qualified(a, history.QualReplayed) > 0:
 			text += " recorded cost, not paid now"
 		case qualified(a, history.QualAuthored) > 0:

@@ -114,7 +114,7 @@ func (done *Digested) look(c *dossier.Corpus, class string, cases int) error {
 	if d.Dataset != nil {
 		done.Lines = len(d.Dataset.Lines)
 	}
-	if done.From, err = recordedFrom(d); err != nil {
+	if done.From, err = recordedFrom(c.Draws, d); err != nil {
 		return err
 	}
 	done.Missing, err = d.Status(c.Root, c.Options)

@@ -8,6 +8,7 @@ import (
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/run/bench"
 	"tallystick/internal/run/cassette"
+	"tallystick/internal/run/replies"
 )
 
 // RecordedFrom says who answered in the recordings of a class, as the machines saw it
@@ -17,6 +18,10 @@ type RecordedFrom struct {
 	// Unnamed counts replies of models that name no endpoint, in cassettes that call
 	// themselves recorded or edited.
 	Unnamed int `json:"unnamed_replies"`
+	// Draws is how many replies of models the ledger saw drawn for what is recorded, and
+	// ThrownAway how many of them are in no recording of the class.
+	Draws      int `json:"draws"`
+	ThrownAway int `json:"draws_thrown_away"`
 }
 
 // A SignedEndpoint is one of them, and whether the registration lists it.
@@ -38,14 +43,17 @@ func (r *RecordedFrom) Lines() []string {
 	if r.Unnamed > 0 {
 		lines = append(lines, fmt.Sprintf("an endpoint that the recording does not name, %d replies", r.Unnamed))
 	}
+	if r.Draws > 0 {
+		lines = append(lines, fmt.Sprintf("%d draws in this ledger, %d of them thrown away", r.Draws, r.ThrownAway))
+	}
 	return lines
 }
 
 // recordedFrom reads every cassette of a class that is not written by hand.
-func recordedFrom(d *bench.Draft) (*RecordedFrom, error) {
+func recordedFrom(drawn *replies.Draws, d *bench.Draft) (*RecordedFrom, error) {
 	out := &RecordedFrom{Endpoints: []SignedEndpoint{}}
 	var uses []evidence.EndpointUse
-	seen := map[digest.Content]bool{}
+	seen, tally := map[digest.Content]bool{}, replies.NewTally(d.Class, d.HeldOut())
 	err := d.EachCassette(func(caseID string, tape *bench.Cassette) error {
 		if seen[tape.Digest] {
 			return nil
@@ -62,11 +70,12 @@ func recordedFrom(d *bench.Draft) (*RecordedFrom, error) {
 		}
 		uses = append(uses, c.Header.Endpoints...)
 		out.Unnamed += int(c.Header.Totals.ModelCalls)
-		return nil
+		return tally.Add(caseID, c)
 	})
 	if err != nil {
 		return nil, err
 	}
+	out.Draws, out.ThrownAway = tally.Count(drawn)
 	for _, u := range evidence.AddEndpoints(uses) {
 		out.Unnamed -= u.Replies
 		out.Endpoints = append(out.Endpoints, SignedEndpoint{u, d.Registration.ListsEndpoint(u.Endpoint)})
@@ -77,7 +86,7 @@ func recordedFrom(d *bench.Draft) (*RecordedFrom, error) {
 // showRecordedFrom tells who signs where the recordings came from, before anything is
 // signed.
 func showRecordedFrom(p *dossier.Corpus, d *bench.Draft) (*RecordedFrom, error) {
-	from, err := recordedFrom(d)
+	from, err := recordedFrom(p.Draws, d)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,6 @@ import (
 	"tallystick/internal/run/harness"
 	"tallystick/internal/run/provider"
 	"tallystick/internal/run/scenario"
-	"tallystick/internal/run/wire"
 )
 
 // A cache is what a target was answered before in a class: its cassettes, and the
@@ -172,7 +171,7 @@ func (c *cache) tape(of *scenario.Task, data []byte, attempt string) (*tape, err
 		if how != cassette.Recorded {
 			return nil, nil
 		}
-		good := slices.DeleteFunc(slices.Clone(parsed.Interactions), func(it cassette.Interaction) bool { return it.Model != nil && !answered(it.Model) })
+		good := slices.DeleteFunc(slices.Clone(parsed.Interactions), func(it cassette.Interaction) bool { return it.Model != nil && !it.Model.Answered() })
 		if parsed, err = cassette.New(parsed.Header.Provenance, parsed.Header.RecordedAt, parsed.Header.Redactions, good); err != nil {
 			return nil, err
 		}
@@ -211,18 +210,6 @@ func (c *cache) here(parsed *cassette.Cassette, how cassette.Provenance) (here, 
 		gone, err = cassette.New(h.Provenance, h.RecordedAt, h.Redactions, left)
 	}
 	return here, gone, err
-}
-
-// answered reports whether a reply is one that a client could use.
-func answered(m *cassette.ModelCall) bool {
-	if m.Response.Status >= 400 {
-		return false
-	}
-	if m.Response.Stream == nil {
-		return m.Response.Body != nil
-	}
-	_, err := wire.BodyOfStream(m.API, m.Response.Stream)
-	return err == nil
 }
 
 // A borrowing is the use of one line by one repetition of a case.

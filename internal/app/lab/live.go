@@ -16,6 +16,8 @@ type live struct {
 	access *provider.Access
 	budget *provider.Budget
 	cache  *cache // nil if every call goes to a provider
+
+	librarian *librarian
 }
 
 // goLive sets who answers model calls, those of the judge too.
@@ -27,9 +29,10 @@ func (s *Setup) goLive(cfg *harness.Config, draws *draws) (*live, error) {
 	if s.Spec.MaxCostMicroUSD == 0 && s.Spec.Pays() {
 		return nil, refusal.Newf(refusal.Usage, "--live costs money and there is no limit").WithHint("say with --max-cost how many dollars may be spent")
 	}
-	l := &live{s: s, access: access, budget: provider.NewBudget(s.Spec.MaxCostMicroUSD)}
+	l := &live{s: s, access: access, budget: provider.NewBudget(s.Spec.MaxCostMicroUSD), librarian: s.librarian(access.Settings.At, entering(draws.ledger))}
 	cfg.Live = l
 	if replies := s.Spec.Replies(); replies != nil {
+		l.librarian.user.Finds, l.librarian.user.Pays = s.mayReuse(), s.Spec.Pays()
 		l.cache = newCache(s, access.Settings, replies)
 		if err := l.cache.check(); err != nil {
 			return nil, err
@@ -76,6 +79,7 @@ func (s *Setup) access() (*provider.Access, error) {
 func (l *live) Case(c *scenario.Task, j harness.Job) (harness.Recording, error) {
 	o := l.s.caseOptions(c, l.budget)
 	o.Journal = j.Paid
+	l.librarian.lend(&o, c, j.Repeat)
 	if l.cache == nil {
 		begun, err := l.access.Case(o)
 		return liveSide{begun}, err

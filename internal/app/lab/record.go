@@ -50,6 +50,8 @@ type Recording struct {
 	ledger  *sequencer.Ledger
 	sitting *sitting
 
+	librarian *librarian
+
 	mu    sync.Mutex
 	begun map[string]*begun // that have not ended
 	done  []Recorded
@@ -80,6 +82,7 @@ type Recorded struct {
 	// Endpoints are who answered, as this machine saw it.
 	Endpoints []evidence.EndpointUse `json:"endpoints,omitempty"`
 	Replayed  int                    `json:"replayed"`
+	Reused    *evidence.Reused       `json:"reused,omitempty"` // of the replayed, those of the library
 	Retries   int                    `json:"retries"`
 	Refused   int                    `json:"refused"`
 	Broken    int                    `json:"broken"`
@@ -271,6 +274,8 @@ func (r *Recording) drive(ctx context.Context) error {
 		return err
 	}
 	cfg.Live, cfg.Paid = r, r.sitting.of
+	r.librarian = r.Setup.librarian(r.Providers.At, entering(r.ledger))
+	r.librarian.user.Finds, r.librarian.user.Pays, r.librarian.user.Discard = !r.o.Overwrite, true, r.o.Discard
 	if cfg.Judge, err = r.judge(judge.Record, nil, nil); err != nil {
 		return err
 	}
@@ -318,6 +323,7 @@ func (r *Recording) blocked(e evidence.IntegrityEvent) error {
 func (r *Recording) Case(c *scenario.Task, j harness.Job) (harness.Recording, error) {
 	o := r.caseOptions(c, r.budget)
 	o.Journal = j.Paid
+	r.librarian.lend(&o, c, 0)
 	if r.o.OnlyMissing && c.Cassette != nil {
 		data, err := c.Cassette.Data()
 		if err != nil {
@@ -381,6 +387,7 @@ func (r *Recording) end(id string, keep bool, outcome, reason string) error {
 	out := Recorded{Case: id, Kept: keep, Outcome: outcome, Reason: reason, Unused: live.Unused()}
 	stats := live.Stats()
 	out.Replayed, out.Retries, out.Refused, out.Broken = stats.Replayed, stats.Retries, stats.Refused, stats.Broken
+	out.Reused = live.Reused()
 	err := r.put(live, &out)
 	r.mu.Lock()
 	r.done = append(r.done, out)
@@ -391,7 +398,7 @@ func (r *Recording) end(id string, keep bool, outcome, reason string) error {
 	if reason = out.Reason; reason != "" {
 		reason = ": " + reason
 	}
-	r.place.Note("case %s %s, %d calls, %s%s", id, out.Fate(), out.Calls, cost.Of(out.CostMicro, out.Unpriced).Short(), reason)
+	r.place.Note("case %s %s, %d calls, %s%s%s", id, out.Fate(), out.Calls, cost.Of(out.CostMicro, out.Unpriced).Short(), reusedText(out.Reused), reason)
 	return nil
 }
 

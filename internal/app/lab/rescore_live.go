@@ -146,6 +146,8 @@ func (j *secondOpinion) draw(ctx context.Context, q harness.Judging) (harness.Ju
 	if o.Journal, err = j.paid.Case(j.paid.Next(q.Case.ID, 1)); err != nil {
 		return harness.Judged{}, err
 	}
+	// What the judge said before did not do: nothing is answered from the library.
+	j.s.librarian(j.access.Settings.At, entering(j.ledger)).lend(&o, q.Case, 0)
 	live, err := j.access.Case(o)
 	if err != nil {
 		return harness.Judged{}, err

@@ -134,6 +134,9 @@ func (s *Setup) config() (harness.Config, error) {
 		cfg.TestMounts = append(cfg.TestMounts, sandbox.Mount{Host: m.Host, Inside: m.Inside})
 	}
 	cfg.TestImage = s.place.Settings.TestImage
+	if err := s.reuse(&cfg); err != nil {
+		return cfg, err
+	}
 	cfg.Judge, err = s.judge(judge.Replay, nil, nil)
 	return cfg, err
 }

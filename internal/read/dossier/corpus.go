@@ -17,6 +17,7 @@ import (
 	"tallystick/internal/record/store"
 	"tallystick/internal/record/workspace"
 	"tallystick/internal/run/bench"
+	"tallystick/internal/run/replies"
 	"tallystick/internal/run/suites"
 )
 
@@ -40,6 +41,8 @@ type Corpus struct {
 	// Recorded are the cassettes that the ledger has a recording of, and how
 	// they were made.
 	Recorded map[digest.Content]string
+	// Draws are the replies that the ledger saw drawn.
+	Draws *replies.Draws
 
 	verified *ledger.Verified // nil if there is no ledger
 }
@@ -132,7 +135,7 @@ func (c *Corpus) find(read func(*Corpus) error) error {
 
 // trust takes the people of a verified ledger.
 func (c *Corpus) trust(v *ledger.Verified, who *people) {
-	c.verified = v
+	c.verified, c.Draws = v, &who.draws
 	if c.Shared != nil {
 		return // only the machine itself is named in a checkout's own ledger
 	}

@@ -17,6 +17,7 @@ import (
 	"tallystick/internal/record/sequencer"
 	"tallystick/internal/record/store"
 	"tallystick/internal/run/bench"
+	"tallystick/internal/run/replies"
 )
 
 // An Ask says what of a workspace's ledger the caller needs. All of it is gathered
@@ -260,11 +261,12 @@ type people struct {
 	versions []SignersVersion
 	accepted bench.Acceptances
 	recorded map[digest.Content]string // cassettes that were kept, and how they were made
+	draws    replies.Draws
 }
 
 func (p *people) visit(rec ledger.Record) error {
 	switch rec.Envelope.Kind {
-	case evidence.LedgerOpened, evidence.SignersChangedKind, evidence.CaseAcceptedKind, evidence.CassetteRecordedKind:
+	case evidence.LedgerOpened, evidence.SignersChangedKind, evidence.CaseAcceptedKind, evidence.CassetteRecordedKind, evidence.ReplyDrawnKind:
 	default:
 		return nil
 	}
@@ -280,6 +282,9 @@ func (p *people) visit(rec ledger.Record) error {
 		p.versions = append(p.versions, SignersVersion{b.Signers, strings.Join(b.Signatures, "")})
 	case *evidence.CassetteRecorded:
 		p.tape(rec.Envelope.Manual, b)
+		return nil
+	case *evidence.ReplyDrawn:
+		p.draws.Note(rec.Envelope.Manual, b)
 		return nil
 	}
 	return p.accepted.Visit(rec)

@@ -296,6 +296,8 @@ type Case struct {
 	// Cached is how many replies of a live case were not paid for; nil in attempts
 	// that use no recordings.
 	Cached *Cached
+	// Reused is how many replies came from the library; nil if none did.
+	Reused *Reused
 
 	Score     float64 // as recorded, 0 without one
 	Tokens    int64
@@ -331,6 +333,10 @@ type Cached struct {
 	Recording      digest.Content // that answered them; zero if none did
 	Replies, Calls int64
 }
+
+// A Reused says how many of the replies of a case came from the library of replies, and
+// how many of these no entry of the ledger names.
+type Reused struct{ Replies, Unlisted int64 }
 
 // A CallCount is how many tool calls a record has of each vantage, if it says.
 type CallCount struct {

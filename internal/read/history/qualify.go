@@ -15,6 +15,8 @@ type Qualification struct {
 	// Tasks is of how many tasks it is true; 0 if it is said of a whole attempt.
 	Tasks int    `json:"tasks,omitempty"`
 	Text  string `json:"text"`
+	// Reused is how many replies came from the library, in all records.
+	Reused int64 `json:"reused,omitempty"`
 }
 
 // The qualifications, in the order in which they are said. Those of a whole
@@ -30,6 +32,7 @@ const (
 	QualHostRoot     = "host_root"
 	QualNormalisers  = "target_normalisers"
 	QualReplies      = "replies_cached"
+	QualReused       = "replies_reused"
 	QualReplayed     = "replayed"
 	QualNormalised   = "normalised"
 	QualAuthored     = "authored"
@@ -68,7 +71,7 @@ var saidOfTasks = []struct{ name, words string }{
 func Qualify(attempts ...*Attempt) []Qualification {
 	var said []Qualification
 	counts, total := make(map[string]int), 0
-	whole, cached := make(map[string]int), Cached{}
+	whole, cached, reused := make(map[string]int), Cached{}, Reused{}
 	how := make(map[string]string) // more about the one attempt
 	for _, a := range attempts {
 		for _, name := range a.labels() {
@@ -89,6 +92,9 @@ func Qualify(attempts ...*Attempt) []Qualification {
 			}
 			if c.Cached != nil {
 				cached.Calls, cached.Replies = cached.Calls+c.Cached.Calls, cached.Replies+c.Cached.Replies
+			}
+			if c.Reused != nil {
+				reused.Replies, reused.Unlisted = reused.Replies+c.Reused.Replies, reused.Unlisted+c.Reused.Unlisted
 			}
 		}
 	}
@@ -115,12 +121,28 @@ func Qualify(attempts ...*Attempt) []Qualification {
 	if cached.Replies > 0 {
 		said = append(said, Qualification{Name: QualReplies, Tasks: counts[QualReplies], Text: fmt.Sprintf("live, %d of %d replies from the cache: what was recorded once is one sample", cached.Replies, cached.Calls)})
 	}
+	if reused.Replies > 0 {
+		said = append(said, Qualification{Name: QualReused, Tasks: counts[QualReused], Text: reused.text(), Reused: reused.Replies})
+	}
 	for _, q := range saidOfTasks {
 		if n := counts[q.name]; n > 0 {
 			said = append(said, Qualification{Name: q.name, Tasks: n, Text: fmt.Sprintf("%d of %d tasks %s", n, total, q.words)})
 		}
 	}
 	return append(said, qualifyJudges(attempts)...)
+}
+
+// text says what the library answered.
+func (r Reused) text() string {
+	text := "1 reply"
+	if r.Replies > 1 {
+		text = fmt.Sprintf("%d replies", r.Replies)
+	}
+	text += " reused from the library: drawn before, perhaps for another target or class"
+	if r.Unlisted > 0 {
+		text += fmt.Sprintf("; %d of them not in this ledger: nothing here shows that a model gave them", r.Unlisted)
+	}
+	return text
 }
 
 // qualifyFloors says what null answers score in the classes of some attempts, each thing
@@ -187,6 +209,7 @@ func (a *Attempt) QualificationsOf(c *Case) []string {
 	}{
 		{a.Mode == "replay" && c.Provenance() == "recorded", QualReplayed},
 		{c.Cached != nil && c.Cached.Replies > 0, QualReplies},
+		{c.Reused != nil, QualReused},
 		{x.ByClassNormalisers || x.ByTargetNormalisers, QualNormalised},
 		{c.Provenance() == "authored", QualAuthored},
 		{c.Provenance() == "edited", QualEdited},

@@ -415,6 +415,10 @@ func (r *Reader) fill(c *Case, index int64, s *scoredFields) {
 		cached := s.cached
 		c.Cached = &cached
 	}
+	if s.reused.Replies > 0 {
+		reused := s.reused
+		c.Reused = &reused
+	}
 	c.tags, c.modes = s.tags, s.modes
 	switch {
 	case !s.hasCassette:

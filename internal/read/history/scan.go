@@ -49,6 +49,7 @@ type scoredFields struct {
 	rollbacksVerified      int64
 	toolCalls              CallCount
 	cached                 Cached
+	reused                 Reused // zero if none was
 	hasCached              bool
 	repeat, execution      int32
 	startedMS, finishedMS  int64
@@ -189,6 +190,9 @@ func (s *scanner) slow(c *evidence.CaseScored) error {
 		if n.Recording != nil {
 			f.cached.Recording = *n.Recording
 		}
+	}
+	if n := c.Reused; n != nil {
+		f.reused = Reused{Replies: int64(n.Replies), Unlisted: int64(n.Unlisted)}
 	}
 
 	var err error
@@ -335,6 +339,9 @@ func (s *scanner) fast(body []byte) bool {
 	p.optional(`,"resumed":`)
 	p.lit(`,"retries":`)
 	f.retries = p.count()
+	if p.try(`,"reused":{`) && !f.reused.read(p) {
+		return false
+	}
 	if p.try(`,"rubric_digest":`) {
 		p.content(&c.rubric)
 	}
@@ -454,6 +461,25 @@ func (c *Cached) read(p *pos) bool {
 	c.Replies = p.count()
 	p.lit("}")
 	return c.Replies <= c.Calls && (c.Replies > 0 || !named) && (named || !made)
+}
+
+// read reads what was reused. Whether a class and a target are named twice it does not
+// see, so it takes records of one origin alone; the others are decoded.
+func (r *Reused) read(p *pos) bool {
+	p.lit(`"from":[{"class":`)
+	p.some()
+	p.lit(`,"replies":`)
+	from := p.count()
+	p.lit(`,"target":`)
+	p.some()
+	p.lit(`}],"replies":`)
+	r.Replies = p.count()
+	listed := !p.try(`,"unlisted":`)
+	if !listed {
+		r.Unlisted = p.count()
+	}
+	p.lit("}")
+	return from > 0 && r.Replies > 0 && (listed || r.Unlisted > 0 && r.Unlisted <= r.Replies)
 }
 
 // score reads the score from its breakdown on.

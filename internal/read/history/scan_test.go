@@ -30,6 +30,7 @@ func sampleRecords() []*evidence.CaseScored {
 	full.Retries, full.Tokens = 4, 1<<49
 	full.Normalised = &evidence.NormalisedCount{Class: 1}
 	full.Cached = &evidence.Cached{Attempt: "repo-fix.agent.0", Calls: 3, CostMicroUSD: 7, Recording: &d, Replies: 2}
+	full.Reused = &evidence.Reused{From: []evidence.ReusedFrom{{Class: "c", Replies: 2, Target: "t"}}, Replies: 2, Unlisted: 1}
 	full.ToolCalls = &evidence.ToolCallCount{Executed: 3, Reported: 2, Proposed: 1}
 	full.Resumed, full.Unpriced = 2, new(int64(3))
 	full.Worker = &evidence.Worker{HarnessVersion: "1.2.3", Key: "SHA256:abc"}
@@ -63,7 +64,7 @@ func comparableFields(f *scoredFields) any {
 	attempt, caseID, class := string(c.attempt), string(c.caseID), string(c.class)
 	numbers := []int64{c.cost.MicroUSD, c.cost.Unpriced, c.cost.Untold, c.tokens, c.retries, c.turns, c.violations, c.rollbacks, c.rollbacksVerified, int64(c.repeat), int64(c.execution), c.startedMS, c.finishedMS,
 		int64(c.toolCalls.Executed), int64(c.toolCalls.Reported), int64(c.toolCalls.Proposed)}
-	return []any{attempt, caseID, class, c.caseDigest, c.cassette, c.hasCassette, evidence, context, c.outcome, c.score, numbers, lists, c.hasCached, c.cached}
+	return []any{attempt, caseID, class, c.caseDigest, c.cassette, c.hasCassette, evidence, context, c.outcome, c.score, numbers, lists, c.hasCached, c.cached, c.reused}
 }
 
 // agree checks that whatever the fast walk accepts the strict decoder accepts

@@ -287,6 +287,7 @@ type CaseScored struct {
 	Repeat          int              `json:"repeat"`
 	Resumed         int              `json:"resumed,omitempty"` // how often the execution was resumed from its journal of paid calls
 	Retries         int              `json:"retries"`
+	Reused          *Reused          `json:"reused,omitempty"` // replies of the library; nil if none was used
 	RubricDigest    *digest.Content  `json:"rubric_digest,omitempty"`
 	SchemaVersion   int              `json:"schema_version"`
 	Score           *Score           `json:"score,omitempty"`
@@ -448,6 +449,27 @@ type CassetteRecorded struct {
 
 // Kind is cassette.recorded.
 func (*CassetteRecorded) Kind() Kind { return CassetteRecordedKind }
+
+// ReplyDrawn records that a model was asked and paid for a reply, before the reply is
+// used. What was asked is in it by digest alone.
+type ReplyDrawn struct {
+	API       string         `json:"api"`
+	CaseID    string         `json:"case_id"`
+	Class     string         `json:"class"`
+	CostMicro *int64         `json:"cost_microdollars,omitempty"` // nil if it is not known
+	Digest    digest.Content `json:"digest"`                      // of the file in cassettes/replies
+	Draw      int64          `json:"draw"`                        // 1 for the first under the key
+	Endpoint  string         `json:"endpoint"`                    // that answered, as a URL
+	Kept      bool           `json:"kept"`                        // false if no file was written
+	Key       digest.ID      `json:"key"`                         // of party, endpoint, API, request, ordinal and scope
+	Model     string         `json:"model"`                       // that was asked for
+	Party     string         `json:"party"`                       // agent or judge
+	Reply     digest.Content `json:"reply"`                       // of the call with its reply, as a cassette has it
+	Target    string         `json:"target"`
+}
+
+// Kind is reply.drawn.
+func (*ReplyDrawn) Kind() Kind { return ReplyDrawnKind }
 
 // CasePending records that a draft case was made of something that happened
 // in production.

@@ -38,3 +38,18 @@ type Cached struct {
 	Recording    *digest.Content `json:"recording,omitempty"`
 	Replies      int             `json:"replies"` // of these that the recording answered
 }
+
+// Reused says how many replies of a case came from the library of replies: they were
+// drawn before, perhaps for another target or class.
+type Reused struct {
+	From     []ReusedFrom `json:"from"`               // for whom they were drawn, sorted
+	Replies  int          `json:"replies"`            // of the agent's and the judge's calls
+	Unlisted int          `json:"unlisted,omitempty"` // of these, that no reply.drawn entry of this ledger names
+}
+
+// A ReusedFrom is for whom replies were drawn, as their files say.
+type ReusedFrom struct {
+	Class   string `json:"class"`
+	Replies int    `json:"replies"`
+	Target  string `json:"target"`
+}

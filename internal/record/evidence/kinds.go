@@ -25,6 +25,7 @@ const (
 	JudgeDrawnKind         Kind = "judge.drawn"
 	JudgeCalibratedKind    Kind = "judge.calibrated"
 	CassetteRecordedKind   Kind = "cassette.recorded"
+	ReplyDrawnKind         Kind = "reply.drawn"
 	CasePendingKind        Kind = "case.pending"
 	CaseAcceptedKind       Kind = "case.accepted"
 	AnchorPublishedKind    Kind = "anchor.published"
@@ -66,6 +67,7 @@ var records = []row{
 	{func() Body { return new(JudgeDrawn) }, history},
 	{func() Body { return new(JudgeCalibrated) }, history},
 	{func() Body { return new(CassetteRecorded) }, history},
+	{func() Body { return new(ReplyDrawn) }, aside},
 	{func() Body { return new(CasePending) }, history},
 	{func() Body { return new(CaseAccepted) }, history},
 	{func() Body { return new(AnchorPublished) }, history},

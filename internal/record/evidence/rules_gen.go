@@ -514,7 +514,13 @@ func (c *CaseScored) Validate() error {
 		return broken("resumed", "is %d, expected at least 1", c.Resumed)
 	case c.Retries < 0:
 		return broken("retries", "is %d, expected at least 0", c.Retries)
-	case c.SchemaVersion != 1:
+	}
+	if c.Reused != nil {
+		if err := c.Reused.validate(); err != nil {
+			return within("reused", err)
+		}
+	}
+	if c.SchemaVersion != 1 {
 		return broken("schema_version", "is %d, expected 1", c.SchemaVersion)
 	}
 	if c.Score != nil {
@@ -608,6 +614,43 @@ func (p *Preload) validate() error {
 		return broken("modules", "is %d, expected at least 0", p.Modules)
 	case p.Rehearsed < 0:
 		return broken("rehearsed", "is %d, expected at least 1", p.Rehearsed)
+	}
+	return nil
+}
+
+func (r *Reused) validate() error {
+	if len(r.From) == 0 {
+		return broken("from", "is empty")
+	}
+	seenFrom := make(map[[2]string]bool, len(r.From))
+	for at := range r.From {
+		if err := r.From[at].validate(); err != nil {
+			return within("from."+strconv.Itoa(at), err)
+		}
+		if seenFrom[[2]string{r.From[at].Class, r.From[at].Target}] {
+			return broken("from."+strconv.Itoa(at), "is listed twice: %.80q", r.From[at].Class+" "+r.From[at].Target)
+		}
+		seenFrom[[2]string{r.From[at].Class, r.From[at].Target}] = true
+	}
+	switch {
+	case r.Replies < 1:
+		return broken("replies", "is %d, expected at least 1", r.Replies)
+	case r.Unlisted < 0:
+		return broken("unlisted", "is %d, expected at least 1", r.Unlisted)
+	case r.Unlisted != 0 && r.Unlisted > r.Replies:
+		return broken("unlisted", "is %v, expected at most replies, which is %v", r.Unlisted, r.Replies)
+	}
+	return nil
+}
+
+func (r *ReusedFrom) validate() error {
+	switch {
+	case r.Class == "":
+		return broken("class", "is empty")
+	case r.Replies < 1:
+		return broken("replies", "is %d, expected at least 1", r.Replies)
+	case r.Target == "":
+		return broken("target", "is empty")
 	}
 	return nil
 }
@@ -1212,6 +1255,33 @@ func (r *RegistryCredential) validate() error {
 func (r *RegistryTakenDown) Validate() error {
 	if r.ReasonCode == "" {
 		return broken("reason_code", "is empty")
+	}
+	return nil
+}
+
+// Validate says which rule of reply.drawn is broken, or nil.
+func (r *ReplyDrawn) Validate() error {
+	switch {
+	case r.API == "":
+		return broken("api", "is empty")
+	case r.CaseID == "":
+		return broken("case_id", "is empty")
+	case r.Class == "":
+		return broken("class", "is empty")
+	case r.CostMicro != nil && *r.CostMicro < 0:
+		return broken("cost_microdollars", "is %d, expected at least 0", *r.CostMicro)
+	case r.Draw < 1:
+		return broken("draw", "is %d, expected at least 1", r.Draw)
+	case r.Endpoint == "":
+		return broken("endpoint", "is empty")
+	case len(r.Endpoint) > 2000:
+		return broken("endpoint", "has %d bytes, expected at most 2000", len(r.Endpoint))
+	case len(r.Model) > 512:
+		return broken("model", "has %d bytes, expected at most 512", len(r.Model))
+	case r.Party != "agent" && r.Party != "judge":
+		return broken("party", "is %.80q, expected agent or judge", r.Party)
+	case r.Target == "":
+		return broken("target", "is empty")
 	}
 	return nil
 }

@@ -45,6 +45,8 @@ var elsewhere = map[string]string{
 	"judge.calibrated.pairs":                      "the evidence of the calibration, from which its cells follow",
 	"judge.drawn.verdict":                         "the verdict cache, and the evidence of the case that was judged",
 	"cassette.recorded.digest":                    "the bench, if it was kept",
+	"reply.drawn.digest":                          "cassettes/replies, if it was kept",
+	"reply.drawn.reply":                           "the file that digest names",
 	"case.pending.digest":                         "the bench",
 	"case.accepted.digest":                        "the bench",
 	"credential.issued.blob":                      "the blobs of the registry, unless it was taken down",

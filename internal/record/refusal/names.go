@@ -118,6 +118,7 @@ const (
 	RubricDigestMismatch       Name = "RubricDigestMismatch"
 	CassetteDigestMismatch     Name = "CassetteDigestMismatch"
 	JudgeDigestMismatch        Name = "JudgeDigestMismatch"
+	ReplyInvalid               Name = "ReplyInvalid"
 	RegistrationDigestMismatch Name = "RegistrationDigestMismatch"
 	DatasetDigestMismatch      Name = "DatasetDigestMismatch"
 	ManifestMismatch           Name = "ManifestMismatch"
@@ -269,6 +270,7 @@ var meanings = map[Name]meaning{
 	BenchCaseDigestMismatch:    {ExitUnverified, "a case's files do not have the digest that is pinned for them"},
 	RubricDigestMismatch:       {ExitUnverified, "the rubric or one of its helpers is not the one in the signed manifest"},
 	CassetteDigestMismatch:     {ExitUnverified, "a case's cassette is not the one that its people signed for"},
+	ReplyInvalid:               {ExitUnverified, "a file of the library of replies is not the reply that its name, its endpoint or the ledger says"},
 	JudgeDigestMismatch:        {ExitUnverified, "judge.yaml is not the one that the registration of a task class pins, or judges/ is not what its manifest pins"},
 	RegistrationDigestMismatch: {ExitUnverified, "the registration of a task class is not the one in the signed manifest"},
 	DatasetDigestMismatch:      {ExitUnverified, "the dataset is not the one in the signed manifest"},

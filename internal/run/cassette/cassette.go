@@ -83,6 +83,10 @@ type Interaction struct {
 	Ordinal   int64      `json:"ordinal"`           // 0 for the first of those with this key
 	Purpose   Purpose    `json:"purpose,omitempty"` // of a model call: judge, or absent for the agent's
 	Tool      *ToolCall  `json:"tool,omitempty"`
+
+	// FromLibrary says that the reply was found in the library of replies, for the
+	// event that tells of it. It is in no file.
+	FromLibrary bool `json:"-"`
 }
 
 // A ModelCall is one call of a model.
@@ -170,7 +174,7 @@ func New(p Provenance, recordedAt *evidence.Time, redactions int64, interactions
 func (it *Interaction) Describe() string {
 	switch {
 	case it.Model != nil:
-		return "model call " + string(it.Model.API) + " " + it.Model.modelName()
+		return "model call " + string(it.Model.API) + " " + it.Model.ModelName()
 	case it.Tool != nil:
 		return "tool call " + it.Tool.Name
 	case it.MCP != nil:
@@ -179,8 +183,8 @@ func (it *Interaction) Describe() string {
 	return "an empty interaction"
 }
 
-// modelName is the model that the request asks for.
-func (m *ModelCall) modelName() string {
+// ModelName is the model that the request asks for.
+func (m *ModelCall) ModelName() string {
 	n := wire.ParseCanonical(string(m.Request))
 	return n.Str("model")
 }
@@ -217,7 +221,7 @@ func summarize(interactions []Interaction) (models []string, t Totals, err error
 			if t.Tokens > maxTotal || t.CostMicrodollars > maxTotal {
 				return nil, t, malformed("interaction %d: tokens or cost add up to more than %d", i+1, int64(maxTotal))
 			}
-			if name := it.Model.modelName(); name != "" && !seen[name] {
+			if name := it.Model.ModelName(); name != "" && !seen[name] {
 				seen[name] = true
 				models = append(models, name)
 			}

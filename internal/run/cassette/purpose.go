@@ -92,7 +92,7 @@ func (p *Part) Models() []string {
 	models := []string{}
 	for i := range p.interactions {
 		if m := p.interactions[i].Model; m != nil {
-			models = append(models, m.modelName())
+			models = append(models, m.ModelName())
 		}
 	}
 	slices.Sort(models)

@@ -241,7 +241,7 @@ func (r *Recorder) cost(m *ModelCall, body *wire.Node) *int64 {
 	}
 	price, known := r.prices[model]
 	if !known {
-		price, known = r.prices.of(m.modelName())
+		price, known = r.prices.of(m.ModelName())
 	}
 	if !known {
 		return nil

@@ -14,6 +14,19 @@ type Reply struct {
 	Stream  []string // server-sent events to be written and flushed one by one
 }
 
+// Answered reports whether the reply is one that a client could use: it is not an error
+// of the provider, and not a stream that broke off.
+func (m *ModelCall) Answered() bool {
+	if m.Response.Status >= 400 {
+		return false
+	}
+	if m.Response.Stream == nil {
+		return m.Response.Body != nil
+	}
+	_, err := wire.BodyOfStream(m.API, m.Response.Stream)
+	return err == nil
+}
+
 // Reply gives the recorded response in the form that the client asked for. A
 // response in that form already is exactly what was recorded: chunks byte for
 // byte, a body in canonical spelling. Otherwise it is converted: see

@@ -38,6 +38,10 @@ func (r Request) Canonical() []byte {
 	return nil
 }
 
+// Call is a model request as a call without its reply, nil if it is another request. It
+// must not be changed.
+func (r Request) Call() *ModelCall { return r.it.Model }
+
 // Describe names the request for a message, safe to print.
 func (r Request) Describe() string { return plain.Line(r.it.Describe()) }
 

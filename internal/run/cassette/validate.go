@@ -109,7 +109,7 @@ func (m *ModelCall) validate() error {
 	if len(m.Request) == 0 || m.Request[0] != '{' {
 		return malformed("the request is not an object")
 	}
-	if len(m.modelName()) > maxNameBytes {
+	if len(m.ModelName()) > maxNameBytes {
 		return malformed("the model's name has more than %d bytes", maxNameBytes)
 	}
 	if c := m.CostMicrodollars; c != nil && (*c < 0 || *c > maxTotal) {

@@ -18,6 +18,7 @@ import (
 	"tallystick/internal/run/bench"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/grade"
+	"tallystick/internal/run/replies"
 	"tallystick/internal/run/scenario"
 	"tallystick/internal/run/session"
 	"tallystick/internal/run/tools"
@@ -34,7 +35,9 @@ type run struct {
 	folder     *session.Folder
 	folderGone bool // there was one, and its contents are unknown
 	player     *cassette.Player
-	judges     *cassette.Player          // of the same cassette, out of the agent's reach
+	judges     *cassette.Player // of the same cassette, out of the agent's reach
+	kept       *replies.Shelf   // the library for the agent, and judgeKept for the judge; nil for none
+	judgeKept  *replies.Shelf
 	embedded   map[digest.Content][]byte // replies with vectors that the evidence has, by their requests
 	modelNames []string
 	provenance cassette.Provenance // as the cassette itself says
@@ -148,6 +151,7 @@ func (r *run) models() (session.Models, string, error) {
 	if r.alone && r.heard != nil {
 		return bookReplay{r.heard}, "live", nil
 	}
+	r.openLibrary()
 	if r.c.Cassette != nil {
 		data, err := r.c.Cassette.Data()
 		if err != nil {
@@ -169,10 +173,26 @@ func (r *run) models() (session.Models, string, error) {
 		return r.job.Authored, "authored", nil
 	case r.authored().Len() > 0:
 		return session.NewScript(r.authored()), "authored", nil
-	case r.player != nil:
-		return &session.Replay{Player: r.player}, "cassette", nil
+	}
+	if r.player != nil || r.kept != nil {
+		return &session.Replay{Player: r.player, Kept: r.kept}, "cassette", nil
 	}
 	return nil, "cassette", nil
+}
+
+// openLibrary has the library answer what the recording of the case misses.
+func (r *run) openLibrary() {
+	if find := r.w.cfg.Library; find != nil && !r.alone && r.w.cfg.Drivers == nil {
+		r.kept, r.judgeKept = find(r.c, cassette.ForAgent), find(r.c, cassette.ForJudge)
+	}
+}
+
+// reused says how many replies came from the library, nil if none.
+func (r *run) reused() *evidence.Reused {
+	if live, ok := r.live.(Reuser); ok {
+		return live.Reused()
+	}
+	return replies.Reused(r.kept, r.judgeKept)
 }
 
 // authored are the replies that the case has for its agent.
@@ -283,6 +303,7 @@ func (r *run) finish(ctx context.Context) (*Graded, error) {
 	if err := r.keepWatch(g); err != nil {
 		return nil, err
 	}
+	g.Record.Reused = r.reused()
 	finished := r.w.cfg.Now()
 	g.Record.FinishedAt = evidence.At(finished)
 	if s := g.Record.Score; s != nil {

@@ -13,6 +13,7 @@ import (
 	"tallystick/internal/run/bench"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/journal"
+	"tallystick/internal/run/replies"
 	"tallystick/internal/run/sandbox"
 	"tallystick/internal/run/sandbox/image"
 	"tallystick/internal/run/scenario"
@@ -47,6 +48,10 @@ type Config struct {
 	// plan names their digests.
 	TestMounts []sandbox.Mount
 	TestImage  string // the digest of the image that they run from; "" for this machine's own programs
+
+	// Library, if not nil, answers a party of a case in a replay what its recording
+	// misses. A fleet does not use it.
+	Library func(*scenario.Task, cassette.Purpose) *replies.Shelf
 
 	Operator digest.ID // in whose name it is run; zero if nothing is recorded
 	Parties
@@ -131,6 +136,9 @@ type Borrower interface {
 	Normalised() evidence.NormalisedCount
 	Suggest(cassette.Request) []evidence.Normaliser
 }
+
+// A Reuser is a recording that tells which replies came from the library.
+type Reuser interface{ Reused() *evidence.Reused }
 
 // A Retrier is a recording that counts how often it asked a provider again, and how
 // many of the tries before were sent and may have been billed.

@@ -23,7 +23,7 @@ func (r *run) embed(ctx context.Context, g *Graded, broken *error) func(string, 
 		case ctx.Err() != nil:
 			*broken = context.Cause(ctx)
 			return grade.Embedded{}, "the run was stopped"
-		case refusal.Is(err, refusal.JournalDiffers):
+		case refusal.Is(err, refusal.JournalDiffers), refusal.Is(err, refusal.ReplyInvalid):
 			*broken = err
 			return grade.Embedded{}, err.Error()
 		case refusal.Is(err, refusal.CassetteMiss):

@@ -68,8 +68,8 @@ func (r *run) judgeModels() session.Models {
 		return live.JudgeModels()
 	case r.live != nil:
 		return r.live
-	case r.judges != nil:
-		return &session.Replay{Player: r.judges}
+	case r.judges != nil || r.judgeKept != nil:
+		return &session.Replay{Player: r.judges, Kept: r.judgeKept}
 	}
 	return nil
 }

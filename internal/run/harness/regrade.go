@@ -109,6 +109,7 @@ func (w *Worker) regrade(ctx context.Context, c *scenario.Task, s Stored) (Regra
 	if err := r.loadRecording(s); err != nil {
 		return Regraded{}, err
 	}
+	r.openLibrary()
 	if err := r.loadEmbedded(s); err != nil {
 		return Regraded{}, err
 	}

@@ -6,10 +6,12 @@ import (
 	"strings"
 	"time"
 
+	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/journal"
 	"tallystick/internal/run/policy"
+	"tallystick/internal/run/replies"
 	"tallystick/internal/run/session"
 	"tallystick/internal/run/tools"
 	"tallystick/internal/run/wire"
@@ -29,6 +31,11 @@ type CaseOptions struct {
 	Cached func(cassette.Request) (cassette.Borrowed, error)
 	// JudgeCached is the same for the judge.
 	JudgeCached func(cassette.Request) (cassette.Borrowed, error)
+
+	// Kept and JudgeKept are the library of replies, for the agent and for the judge:
+	// what neither a recording nor Cached answers is looked for there, and what is paid
+	// for is put there. Nil for none.
+	Kept, JudgeKept *replies.Shelf
 
 	Budget  *Budget
 	Journal *journal.Running // nil for none
@@ -56,11 +63,11 @@ func (a *Access) Case(o CaseOptions) (*LiveSide, error) {
 		player, judges = cassette.NewMatchingPlayer(o.Base, o.Matching), cassette.NewJudgePlayer(o.Base)
 	}
 	c := &LiveSide{}
-	cfg := Config{Access: a, Recorder: recorder, OnlyMissing: player, Cached: o.Cached, Budget: o.Budget, Journal: o.Journal, OnRetry: o.OnRetry}
+	cfg := Config{Access: a, Recorder: recorder, OnlyMissing: player, Cached: o.Cached, Kept: o.Kept, Budget: o.Budget, Journal: o.Journal, OnRetry: o.OnRetry}
 	if c.Live, err = New(cfg); err != nil {
 		return nil, err
 	}
-	cfg.OnlyMissing, cfg.Cached, cfg.Purpose = judges, o.JudgeCached, cassette.ForJudge
+	cfg.OnlyMissing, cfg.Cached, cfg.Kept, cfg.Purpose = judges, o.JudgeCached, o.JudgeKept, cassette.ForJudge
 	if c.Judges, err = New(cfg); err != nil {
 		return nil, err
 	}
@@ -81,6 +88,9 @@ func (c *LiveSide) Stats() Stats {
 	s, j := c.Live.Stats(), c.Judges.Stats()
 	return Stats{s.Calls + j.Calls, s.Replayed + j.Replayed, s.Recalled + j.Recalled, s.Retries + j.Retries, s.Unanswered + j.Unanswered, s.Refused + j.Refused, s.Broken + j.Broken, s.Failed + j.Failed}
 }
+
+// Reused says how many replies came from the library, nil if none.
+func (c *LiveSide) Reused() *evidence.Reused { return replies.Reused(c.cfg.Kept, c.Judges.cfg.Kept) }
 
 // JudgeModels answers the judge of the case.
 func (c *LiveSide) JudgeModels() session.Models { return c.Judges }

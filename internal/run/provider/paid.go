@@ -7,6 +7,7 @@ import (
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/journal"
+	"tallystick/internal/run/replies"
 	"tallystick/internal/run/session"
 	"tallystick/internal/run/wire"
 )
@@ -29,13 +30,16 @@ func (l *Live) recall(request cassette.Request) *journal.Call {
 }
 
 // recalled answers with the reply that an earlier process paid for, nil if none
-// came.
-func (l *Live) recalled(paid *journal.Call, request cassette.Request, onChunk func(string) error) (*cassette.Interaction, error) {
+// came. That process may have been killed before the reply was in the library.
+func (l *Live) recalled(paid *journal.Call, request cassette.Request, asked *replies.Asked, onChunk func(string) error) (*cassette.Interaction, error) {
 	if paid == nil {
 		return nil, nil
 	}
 	kept, err := keptReply(paid, request, l.cfg.Recorder, l.cfg.Access.Settings)
 	if kept == nil || err != nil {
+		return nil, err
+	}
+	if err := asked.Keep(kept, true); err != nil {
 		return nil, err
 	}
 	l.count(func(s *Stats) { s.Recalled++ })

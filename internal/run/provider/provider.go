@@ -38,6 +38,7 @@ import (
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/journal"
+	"tallystick/internal/run/replies"
 	"tallystick/internal/run/session"
 	"tallystick/internal/run/wire"
 )
@@ -60,6 +61,9 @@ type Config struct {
 
 	// Cached, if not nil, is asked before the provider; see [CaseOptions].
 	Cached func(cassette.Request) (cassette.Borrowed, error)
+
+	// Kept, if not nil, is the library of replies; see [CaseOptions].
+	Kept *replies.Shelf
 
 	// Purpose is what these calls are recorded for.
 	Purpose cassette.Purpose
@@ -152,14 +156,21 @@ func (l *Live) Call(ctx context.Context, api wire.API, body []byte, onChunk func
 	if err != nil {
 		return nil, err
 	}
+	asked := l.cfg.Kept.Ask(request)
+	it, err := l.answer(ctx, api, body, request, asked, onChunk)
+	asked.End(it)
+	return it, err
+}
+
+func (l *Live) answer(ctx context.Context, api wire.API, body []byte, request cassette.Request, asked *replies.Asked, onChunk func(string) error) (*cassette.Interaction, error) {
 	// What this very execution has asked already comes first: a recording may
 	// have got it since.
 	paid := l.recall(request)
-	if it, err := l.recalled(paid, request, onChunk); it != nil || err != nil {
+	if it, err := l.recalled(paid, request, asked, onChunk); it != nil || err != nil {
 		return it, err
 	}
 	if paid == nil {
-		if it, err := l.replay(request, onChunk); it != nil || err != nil {
+		if it, err := l.replay(request, asked, onChunk); it != nil || err != nil {
 			return it, err
 		}
 	}
@@ -175,7 +186,7 @@ func (l *Live) Call(ctx context.Context, api wire.API, body []byte, onChunk func
 		return nil, refusal.Newf(refusal.TooLarge, "the request to %s has %d bytes, the most is %d", api, len(body), maxRequestBytes).
 			WithHint("a cassette keeps request and reply in one line; send less in one call")
 	}
-	c := &call{live: l, endpoint: e, key: key, api: api, body: body, asked: request, onChunk: onChunk, paid: paid}
+	c := &call{live: l, endpoint: e, key: key, api: api, body: body, asked: request, onChunk: onChunk, paid: paid, kept: asked}
 	if c.most, err = e.mostCost(api, request.Canonical()); err != nil && l.cfg.Budget != nil {
 		return nil, err
 	}
@@ -186,28 +197,35 @@ func (l *Live) Call(ctx context.Context, api wire.API, body []byte, onChunk func
 	return c.run(ctx)
 }
 
-// replay answers from the recording, if there is one.
-func (l *Live) replay(request cassette.Request, onChunk func(string) error) (*cassette.Interaction, error) {
-	if l.cfg.Cached != nil {
-		it, err := l.cfg.Recorder.Borrow(request, l.cfg.Cached)
-		if it == nil || err != nil {
-			return nil, err
+// replay answers from recordings, then from the library; nil if neither has it.
+func (l *Live) replay(request cassette.Request, asked *replies.Asked, onChunk func(string) error) (*cassette.Interaction, error) {
+	it, err := l.recorded(request)
+	if it == nil && (err == nil || refusal.Is(err, refusal.CassetteMiss)) {
+		kept, kerr := l.cfg.Recorder.Borrow(request, func(cassette.Request) (cassette.Borrowed, error) { return asked.Find() })
+		if kept != nil || kerr != nil {
+			it, err = kept, kerr
 		}
-		l.count(func(s *Stats) { s.Replayed++ })
-		return it, session.GiveChunks(it, onChunk)
 	}
-	if l.cfg.OnlyMissing == nil {
+	if it == nil || err != nil {
+		return nil, err
+	}
+	l.count(func(s *Stats) { s.Replayed++ })
+	return it, session.GiveChunks(it, onChunk)
+}
+
+// recorded is what recordings of the case answer, nil if none does.
+func (l *Live) recorded(request cassette.Request) (*cassette.Interaction, error) {
+	switch {
+	case l.cfg.Cached != nil:
+		return l.cfg.Recorder.Borrow(request, l.cfg.Cached)
+	case l.cfg.OnlyMissing == nil:
 		return nil, nil
 	}
 	it, err := l.cfg.OnlyMissing.Next(request)
 	if refusal.Is(err, refusal.CassetteMiss) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	l.count(func(s *Stats) { s.Replayed++ })
-	return it, session.GiveChunks(it, onChunk)
+	return it, err
 }
 
 // A call is one request on its way, through all of its tries.
@@ -222,6 +240,7 @@ type call struct {
 	most     int64 // micro-dollars
 	bounded  bool  // most is known
 
+	kept *replies.Asked
 	paid *journal.Call // nil without a journal
 	sent *journal.Sent // the try that is under way
 }
@@ -303,7 +322,11 @@ func (c *call) keep(ctx context.Context, r *reply) (*cassette.Interaction, error
 		}
 		return nil, r.sentError(fmt.Errorf("the reply of %s: %w", c.endpoint.Provider, c.live.cfg.Access.clean(err)))
 	}
-	if err := c.replied(it); err != nil {
+	err = c.replied(it)
+	if err == nil { // after the journal: a crash in between is mended by a resume
+		err = c.kept.Keep(it, false)
+	}
+	if err != nil {
 		c.settle(c.most) // the books have it as sent, and no more
 		l.count(func(s *Stats) { s.Failed++ })
 		return nil, r.sentError(err)

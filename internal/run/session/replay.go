@@ -4,13 +4,19 @@ import (
 	"context"
 	"strings"
 
+	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/cassette"
+	"tallystick/internal/run/replies"
 	"tallystick/internal/run/trajectory"
 	"tallystick/internal/run/wire"
 )
 
-// Replay answers model calls from a cassette, and from nothing else.
-type Replay struct{ Player *cassette.Player }
+// Replay answers model calls from a cassette, and what that misses from the library of
+// replies. Either may be nil.
+type Replay struct {
+	Player *cassette.Player
+	Kept   *replies.Shelf
+}
 
 // Call gives the recording of a request.
 func (r *Replay) Call(_ context.Context, api wire.API, body []byte, onChunk func(string) error) (*cassette.Interaction, error) {
@@ -22,11 +28,33 @@ func (r *Replay) Call(_ context.Context, api wire.API, body []byte, onChunk func
 }
 
 func (r *Replay) next(request cassette.Request, onChunk func(string) error) (*cassette.Interaction, error) {
-	it, err := r.Player.Next(request)
+	asked := r.Kept.Ask(request)
+	it, err := r.find(request, asked)
+	asked.End(it)
 	if err != nil {
 		return nil, err
 	}
 	return it, GiveChunks(it, onChunk)
+}
+
+// find looks in the cassette first. What misses says how the cassette differs: the
+// library tells nothing of what it has.
+func (r *Replay) find(request cassette.Request, asked *replies.Asked) (it *cassette.Interaction, err error) {
+	if err = errNoRecording(); r.Player != nil {
+		it, err = r.Player.Next(request)
+	}
+	if !refusal.Is(err, refusal.CassetteMiss) {
+		return it, err
+	}
+	if kept, kerr := asked.Find(); kept.Answer != nil || kerr != nil {
+		return kept.Answer, kerr
+	}
+	return nil, err
+}
+
+func errNoRecording() error {
+	return refusal.Newf(refusal.CassetteMiss, "the case has no recording, and the agent called a model").
+		WithHint(`record one with "tally record CLASS --target TARGET --only-missing --unsafe-record", or write the replies in the scenario`)
 }
 
 // GiveChunks gives a reply as the events of a stream, whether or not it was one.

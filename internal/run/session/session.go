@@ -512,8 +512,7 @@ func (s *Session) answer(ctx context.Context, api wire.API, body []byte, request
 		return script.next(api, request, body, onChunk)
 	}
 	if s.cfg.Models == nil {
-		return nil, refusal.Newf(refusal.CassetteMiss, "the case has no recording, and the agent called a model").
-			WithHint(`record one with "tally record CLASS --target TARGET --only-missing --unsafe-record", or write the replies in the scenario`)
+		return nil, errNoRecording()
 	}
 	return s.cfg.Models.Call(ctx, api, body, onChunk)
 }
@@ -553,6 +552,9 @@ func (s *Session) modelFailed(id string, err error) error {
 	if name == refusal.LimitReached { // of what the whole attempt may spend
 		return s.halt(Truncated, name, err)
 	}
+	if name == refusal.ReplyInvalid { // what the agent would have done with it is not known
+		return s.halt(Broken, name, err)
+	}
 	return s.halt(Failed, name, err)
 }
 
@@ -561,8 +563,12 @@ func (s *Session) modelDone(id string, it *cassette.Interaction) error {
 	latency := time.Duration(it.LatencyMS) * time.Millisecond
 	s.elapsed += latency
 	text, finish := replyText(m)
+	source := s.cfg.Source
+	if it.FromLibrary {
+		source = "library"
+	}
 	done := &trajectory.ModelCallCompleted{Call: id, Unpriced: m.CostMicrodollars == nil, FinishReason: finish, LatencyMS: it.LatencyMS,
-		Output: s.content(text, trajectory.ResultHead), Source: s.cfg.Source, TokensIn: m.Usage.In(), TokensOut: m.Usage.OutputTokens}
+		Output: s.content(text, trajectory.ResultHead), Source: source, TokensIn: m.Usage.In(), TokensOut: m.Usage.OutputTokens}
 	if m.CostMicrodollars != nil {
 		done.CostMicroUSD = *m.CostMicrodollars
 	}

@@ -298,8 +298,8 @@ func (p *ModelCallCompleted) Validate() error {
 		return within("output", err)
 	}
 	switch {
-	case p.Source != "cassette" && p.Source != "authored" && p.Source != "live":
-		return broken("source", "is %.80q, expected cassette, authored or live", p.Source)
+	case p.Source != "cassette" && p.Source != "authored" && p.Source != "live" && p.Source != "library":
+		return broken("source", "is %.80q, expected cassette, authored, live or library", p.Source)
 	case p.TokensIn < 0:
 		return broken("tokens_in", "is %d, expected at least 0", p.TokensIn)
 	case p.TokensOut < 0:
