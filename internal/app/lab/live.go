@@ -26,10 +26,11 @@ func (s *Setup) goLive(cfg *harness.Config, draws *draws) (*live, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.Spec.MaxCostMicroUSD == 0 && s.Spec.Pays() {
-		return nil, refusal.Newf(refusal.Usage, "--live costs money and there is no limit").WithHint("say with --max-cost how many dollars may be spent")
+	budget, err := s.budget()
+	if err != nil {
+		return nil, err
 	}
-	l := &live{s: s, access: access, budget: provider.NewBudget(s.Spec.MaxCostMicroUSD), librarian: s.librarian(access.Settings.At, entering(draws.ledger))}
+	l := &live{s: s, access: access, budget: budget, librarian: s.librarian(access.Settings.At, entering(draws.ledger))}
 	cfg.Live = l
 	if replies := s.Spec.Replies(); replies != nil {
 		l.librarian.user.Finds, l.librarian.user.Pays = s.mayReuse(), s.Spec.Pays()
@@ -68,7 +69,7 @@ func (s *Setup) access() (*provider.Access, error) {
 		return nil, err
 	}
 	if b := s.Target.Builtin; b != nil && s.Spec.Pays() {
-		if err := access.CheckModel(b.API, b.Model, b.MaxOutputTokens); err != nil {
+		if err := access.CheckModel(b.API, b.Model, b.MaxOutputTokens); err != nil && !s.isNoPrice(err) {
 			return nil, err
 		}
 	}

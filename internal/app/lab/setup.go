@@ -25,6 +25,8 @@ type Setup struct {
 
 	place   *dossier.Corpus
 	errored map[string]bool // cases, if the errors of an attempt are run again
+
+	permission *Permission // under which it pays; nil if the spec has the limit, or it pays nothing
 }
 
 // New verifies the class and finds the one target that the spec names. The corpus

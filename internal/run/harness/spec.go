@@ -43,6 +43,7 @@ type Spec struct {
 	Cache           bool   // use what earlier live attempts recorded
 	OnMiss          string // fail or live, if no recording answers a call; "" for what Live says
 	MaxCostMicroUSD int64  // for the whole run; 0 for no limit
+	MaxCalls        int64  // to models, for the whole run; 0 for no limit
 
 	Resume        bool   // the newest unfinished attempt of the class and target
 	ResumeCommand string // the command that resumes this run, for hints; "" for one made of class and target
@@ -80,6 +81,8 @@ func (s *Spec) Validate() error {
 		return refusal.Newf(refusal.Usage, "--jobs %d: expected 1 or more", s.Jobs)
 	case s.MaxCostMicroUSD < 0:
 		return refusal.Newf(refusal.Usage, "--max-cost %v: expected more than 0", float64(s.MaxCostMicroUSD)/1e6)
+	case s.MaxCalls < 0:
+		return refusal.Newf(refusal.Usage, "--max-calls %d: expected 1 or more", s.MaxCalls)
 	case s.SubmitIntent && s.Recording == "":
 		return refusal.Newf(refusal.Usage, "--submit-intent with --record-evidence=false: what is not recorded cannot be submitted").WithHint("leave one of them out")
 	}
