@@ -50,7 +50,9 @@ func (s *Setup) goLive(cfg *harness.Config, draws *draws) (*live, error) {
 	if err := s.needJudgeKey(); err != nil {
 		return l, err
 	}
-	cfg.Judge, err = s.judge(judge.Live, draws, access)
+	if cfg.Judge, err = s.judge(judge.Live, draws, access); err == nil {
+		cfg.Replayer, err = s.judge(judge.Replay, draws, nil)
+	}
 	return l, err
 }
 
@@ -90,7 +92,7 @@ func (l *live) Case(c *scenario.Task, j harness.Job) (harness.Recording, error) 
 		return nil, err
 	}
 	o.Cached = borrowed.find
-	if !l.s.Spec.Pays() {
+	if !l.s.Spec.Pays() || j.Offline {
 		o.JudgeCached = borrowed.findJudge
 	}
 	begun, err := l.access.Case(o)

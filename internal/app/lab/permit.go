@@ -49,8 +49,9 @@ func (s *Setup) Permit() (*Permission, error) {
 		p.Why = "there is no " + provider.SettingsFile
 		return p, nil
 	}
-	if err != nil {
-		return nil, err
+	if err != nil { // what cannot be read permits nothing, and a replay does not need it
+		p.Why = err.Error()
+		return p, nil
 	}
 	if p.book, err = spend.Open(s.place.Getenv, s.place.Now); err != nil {
 		return nil, err

@@ -72,6 +72,7 @@ type Config struct {
 type Parties struct {
 	People   People   // answer approvals; without them a case waits for a resume
 	Judge    Judge    // without one, what needs a model's verdict is unscored
+	Replayer Judge    // judges where no model may be asked, in a run in which Judge may; nil for Judge
 	Live     Live     // answers model calls; nil in a replay
 	Drivers  Drivers  // drive the cases elsewhere; nil if they are driven in this process
 	Progress Progress // is told of each case that is recorded
@@ -107,6 +108,13 @@ type Live interface {
 	// Redactor takes secrets, such as the keys of providers, out of events; nil
 	// if nothing of the events is kept.
 	Redactor() *cassette.Redactor
+}
+
+// An Estimator is a live side that is told, before it is asked, which of the cases of an
+// attempt ask something new. A refusal of the name NotAnswered says that it will not be
+// asked: the cases are then recorded as not answered.
+type Estimator interface {
+	Ahead(cases []string, of int) error
 }
 
 // A Spender is a live side that costs money: its calls are kept in a journal, and

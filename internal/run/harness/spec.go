@@ -197,7 +197,7 @@ func (s *Spec) Replies() *evidence.PlannedReplies {
 	switch onMiss := s.onMiss(); {
 	case s.Cache:
 		return &evidence.PlannedReplies{From: evidence.FromCache, OnMiss: onMiss}
-	case !s.Live && onMiss == evidence.OnMissLive:
+	case s.OnMiss == evidence.OnMissLive:
 		return &evidence.PlannedReplies{From: evidence.FromCassette, OnMiss: onMiss}
 	}
 	return nil
@@ -205,6 +205,12 @@ func (s *Spec) Replies() *evidence.PlannedReplies {
 
 // Pays reports whether models may be asked, which costs money.
 func (s *Spec) Pays() bool { return s.onMiss() == evidence.OnMissLive }
+
+// asksWhatIsMissing reports whether cassettes answer first, and models what they do not.
+func (s *Spec) asksWhatIsMissing() bool {
+	r := s.Replies()
+	return r != nil && r.From == evidence.FromCassette && r.OnMiss == evidence.OnMissLive
+}
 
 // AnswersLive reports whether a live side answers model calls, from recordings of
 // earlier attempts at least.
