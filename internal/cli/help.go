@@ -206,6 +206,7 @@ func addressesTopic() string {
   its id              support.support~v2.6
   a unique beginning  support.support~v2
   its number          6      in its class; --class and --target narrow it
+  class and number    support.6
   latest, latest~2    the newest, and two before it
   its name            "prompt v9", which "tally name" gave it
 

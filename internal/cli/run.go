@@ -34,6 +34,7 @@ type runOptions struct {
 
 	junit, tap         string
 	baseline, markdown string
+	ci                 bool               // --ci: pay although CI is set
 	required           []history.Property // of --require-level
 }
 
@@ -61,7 +62,8 @@ by side: a table of cases by targets, totals, and each two compared. --case, --t
 what the repetitions of a case amount to. An attempt with any of these four, or with a
 --reduce that is not mean, never counts for promotion. docs/running.md has all of it.
 
-Nothing touches the network unless --live or --on-miss live is given. Ctrl-C leaves an attempt that
+Nothing touches the network unless --live or --on-miss live is given, or you permitted the
+runs of scratch classes in this workspace to pay for what is not recorded (docs/live.md). Ctrl-C leaves an attempt that
 "--resume" resumes; no recorded case is run again. A live case resumes at the call where
 it was interrupted: calls that were answered are not paid again (docs/paid-work.md).
 
@@ -111,10 +113,12 @@ document a line. Ctrl-C ends it with exit code 0.`,
 	f.StringVar(&spec.ErrorsOf, "retry-errors", "", "run only cases that ended as errors in the finished `ATTEMPT`, by default the newest of this class and target, as an attempt of its own, which never counts for promotion")
 	f.Lookup("retry-errors").NoOptDefVal = harness.Newest
 	f.Var((*dollars)(&spec.MaxCostMicroUSD), "max-cost", "spend at most `USD` dollars, counting every execution and calls whose outcome is unknown; what is left is recorded as truncated")
+	f.Int64Var(&spec.MaxCalls, "max-calls", 0, "make at most `N` calls to models; calls of models without a price need it")
+	f.BoolVar(&o.ci, "ci", false, "in a scratch class, pay for what is not recorded although CI is set; needs --max-cost or --max-calls")
 	f.StringVar((*string)(&spec.Sandbox), "sandbox", "", "isolation `CLASS` in place of those of the registration; none runs the agent without a sandbox: labelled, never counts")
 	f.StringVar((*string)(&spec.Scope), "sandbox-scope", "", "how long a rubric's sandbox lives, as `SCOPE`: case (one case) or attempt (the whole attempt)")
 	f.BoolVar(&spec.UnsafeAgent, "unsafe-agent", false, "the same as --sandbox none")
-	f.BoolVar(&spec.Live, "live", false, "answer model calls from real models; the recording goes to the evidence")
+	f.BoolVar(&spec.Live, "live", false, "answer model calls from real models; the recording goes to the evidence. Without --max-cost, only what is not recorded is asked, under the permission that you give at a terminal: docs/live.md")
 	f.BoolVar(&spec.Cache, "cache", false, "answer model calls from what earlier live attempts and cassettes of this class and target have; with --live, pay for the rest")
 	f.StringVar(&spec.OnMiss, "on-miss", "", "if no recording answers a call, `fail|live`: fail ends the case (the default without --live), live asks a provider and pays")
 	f.StringVar(&o.junit, "junit", "", "write a JUnit XML report to `FILE`")
@@ -169,6 +173,9 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 			return err
 		}
 	}
+	if err := r.permit(ctx, setups); err != nil {
+		return err
+	}
 	if r.several {
 		return r.matrix(ctx, setups)
 	}
@@ -202,8 +209,8 @@ func (r *runner) one(ctx context.Context, setup *lab.Setup, last bool) (*oneRun,
 	// What stopped the run is said first; a gate that is not met comes after
 	// everything was shown.
 	reported := r.report(one.answer)
-	if refusal.Is(reported, refusal.GateNotMet) {
-		reported = cmp.Or(unanswered(ran.Summary), reported)
+	if ran.Unanswered > 0 && (reported == nil || refusal.Is(reported, refusal.NotAnswered)) {
+		reported = r.unanswered(one.answer, setup)
 	}
 	if err == nil || one.answer.Scorecard == nil {
 		err = cmp.Or(err, reported)
@@ -212,17 +219,6 @@ func (r *runner) one(ctx context.Context, setup *lab.Setup, last bool) (*oneRun,
 		return nil, serr
 	}
 	return one, err
-}
-
-// unanswered is the refusal of a run in which every case that did not pass asked for a
-// reply that is not recorded: that is a question, and not a verdict. It is nil for any
-// other run.
-func unanswered(s *harness.Summary) error {
-	if s.Unanswered == 0 || s.Outcomes[evidence.Passed]+s.Unanswered < s.Planned {
-		return nil
-	}
-	return refusal.Newf(refusal.NotAnswered, "attempt %s: %d of %d cases ask something that is not recorded", s.Attempt, s.Unanswered, s.Planned).
-		WithHint(`"tally run %s --target %s --live" asks the model, "tally record" keeps what it says, and "tally why" shows a request`, s.Class, plain.ShellWord(s.Target))
 }
 
 // typed is a command with every flag that was given, as a shell reads it, without
@@ -271,6 +267,9 @@ func openCheckout(ctx context.Context, env *Env, place *dossier.Place) (*recount
 func (o *runOptions) validate() error {
 	if err := o.checkFleet(); err != nil {
 		return err
+	}
+	if o.ci && o.spec.MaxCostMicroUSD == 0 && o.spec.MaxCalls == 0 {
+		return refusal.Newf(refusal.Usage, "--ci pays without a person, and there is no limit").WithHint("say with --max-cost how many dollars may be spent, or with --max-calls how many calls may be made")
 	}
 	if o.markdown != "" && o.baseline == "" {
 		return refusal.Newf(refusal.Usage, "--markdown writes the comparison with --baseline, which is not given")

@@ -4,20 +4,26 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"tallystick/internal/app/lab"
 	"tallystick/internal/read/history"
+	"tallystick/internal/read/outline"
 	"tallystick/internal/read/recount"
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/bench"
 )
 
 // A matrixAnswer is what "tally run" prints for several targets.
 type matrixAnswer struct {
 	Matrix   *scorecard.Matrix `json:"matrix"`
 	Attempts []*recount.Run    `json:"attempts"`
+	// Answers are what each target said in each case: all of them as JSON, on a terminal
+	// those that are shown side by side.
+	Answers []lab.CaseAnswers `json:"answers,omitempty"`
 }
 
 // matrix runs one attempt for each target, in order. They do not run side by side:
@@ -60,6 +66,9 @@ func (r *runner) matrix(ctx context.Context, setups []*lab.Setup) error {
 	if answer.Matrix, err = scorecard.MatrixOf(entries); err != nil {
 		return r.reading.Refused(err)
 	}
+	if err := r.readAnswers(answer); err != nil {
+		return err
+	}
 	if err := r.env.Answer(answer, func(out io.Writer) { r.matrixText(out, answer) }); err != nil {
 		return err
 	}
@@ -97,6 +106,75 @@ func (r *runner) matrixText(out io.Writer, a *matrixAnswer) {
 	for _, run := range a.Attempts {
 		matrixNotes(out, run)
 	}
+	answersText(out, a, r.env.Stdout)
+	r.compareHint(out, a)
+}
+
+// maxAnswersShown is how many cases are shown with what each target said.
+const maxAnswersShown = 20
+
+// readAnswers reads what is shown of what the targets said: everything as JSON, on a
+// terminal a screenful if the targets fit beside each other, in a pipe nothing.
+func (r *runner) readAnswers(a *matrixAnswer) error {
+	var cases, attempts []string
+	for _, c := range a.Matrix.Cases { // those that fail somewhere come first
+		cases = append(cases, c.Case)
+	}
+	for _, run := range a.Attempts {
+		attempts = append(attempts, run.Attempt.ID)
+	}
+	if !r.env.JSON {
+		if !isTerminal(r.env.Stdout) || len(a.Matrix.Targets) > outline.MaxColumns {
+			return nil
+		}
+		// Twice as many as are shown: those that say the same everywhere are not.
+		cases = cases[:min(len(cases), 2*maxAnswersShown)]
+	}
+	var err error
+	a.Answers, err = lab.AnswersOf(r.reading, attempts, cases)
+	return err
+}
+
+// answersText shows what the targets said in the cases that do not pass everywhere, or in
+// which they say different things.
+func answersText(out io.Writer, a *matrixAnswer, terminal io.Writer) {
+	_, width := terminalSize(terminal)
+	shown := 0
+	for i, c := range a.Answers {
+		row, said := a.Matrix.Cases[i], map[string]bool{}
+		for _, text := range c.Answers {
+			said[text] = true
+		}
+		if len(c.Answers) == 0 || row.AllPassed() && len(said) == 1 || shown == maxAnswersShown {
+			continue
+		}
+		shown++
+		fmt.Fprintf(out, "\n%s\n", heading.of(plain.Line(c.Case)))
+		var columns []outline.Column
+		for n, t := range a.Matrix.Targets {
+			title := fmt.Sprintf("%d %s", n+1, orNone(string(row.Results[t.Target].Outcome)))
+			columns = append(columns, outline.Column{Title: title, Text: c.Answers[t.Target]})
+		}
+		beside(out, columns, width-2, "  ")
+	}
+	if left := len(a.Matrix.Cases) - shown; shown > 0 && left > 0 {
+		fmt.Fprintf(out, "\n%s more; --json has every answer\n", plain.Plural(left, "case"))
+	}
+}
+
+// compareHint says the command that compares two of the targets, in words that need no
+// id.
+func (r *runner) compareHint(out io.Writer, a *matrixAnswer) {
+	if len(a.Attempts) < 2 || !isTerminal(r.env.Stdout) {
+		return
+	}
+	address := func(id string) string {
+		all := r.reading.History.Attempts
+		at := slices.IndexFunc(all, func(x *history.Attempt) bool { return x.ID == id })
+		return history.Latest(len(all) - 1 - at)
+	}
+	fmt.Fprintf(out, "\nNext: \"tally compare %s %s\" sets %s beside %s, case by case\n", address(a.Attempts[0].Attempt.ID), address(a.Attempts[1].Attempt.ID),
+		plain.Line(bench.ShortTarget(a.Attempts[0].Target)), plain.Line(bench.ShortTarget(a.Attempts[1].Target)))
 }
 
 // matrixNotes prints what must be known beside the numbers of one attempt.

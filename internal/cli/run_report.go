@@ -38,11 +38,13 @@ func (r *runner) report(a *recount.Run) error {
 	if err := a.TellSubmittable(attempt, past.Piece); err != nil {
 		return past.Refused(err)
 	}
-	card, err := scorecard.Of(past.History, scorecard.View{Attempts: []*history.Attempt{attempt}})
-	if err != nil {
-		return past.Refused(err)
+	a.Mixed = recount.MixedOf(attempt)
+	// An attempt that was not answered has no score, so it has no scorecard.
+	if attempt.Unanswered() == 0 {
+		if a.Scorecard, err = scorecard.Of(past.History, scorecard.View{Attempts: []*history.Attempt{attempt}}); err != nil {
+			return past.Refused(err)
+		}
 	}
-	a.Scorecard = card
 	in, err := gate.NewInput(r.bench, d)
 	if err != nil {
 		return err
@@ -82,6 +84,9 @@ func (r *runner) compare(attempt *dossier.Dossier, a *recount.Run, decision *gat
 	}
 	o := scorecard.CompareOptions{MaxDivergences: 20}
 	o.Divergence, o.Moves = attempt.PartingFrom(baseline)
+	if decision.Unanswered > 0 {
+		return r.writeMarkdown(attempt, unansweredMarkdown(attempt.ID, decision))
+	}
 	c, err := scorecard.Compare(baseline.Attempt, attempt.Attempt, o)
 	if refusal.Is(err, refusal.NotComparable) {
 		return refusal.Newf(refusal.NotComparable, "%w", err).
@@ -91,6 +96,10 @@ func (r *runner) compare(attempt *dossier.Dossier, a *recount.Run, decision *gat
 		return past.Refused(err)
 	}
 	a.Comparison = c
+	return r.writeMarkdown(attempt, comparisonMarkdown(c, decision))
+}
+
+func (r *runner) writeMarkdown(attempt *dossier.Dossier, text []byte) error {
 	file := r.o.markdown
 	if file == "" {
 		return nil
@@ -98,7 +107,12 @@ func (r *runner) compare(attempt *dossier.Dossier, a *recount.Run, decision *gat
 	if r.several {
 		file = named(file, attempt.Target)
 	}
-	return dossier.WriteOutput(file, comparisonMarkdown(c, decision))
+	return dossier.WriteOutput(file, text)
+}
+
+// unansweredMarkdown is what a pull request is told of an attempt that has no score.
+func unansweredMarkdown(id string, decision *gate.Decision) []byte {
+	return fmt.Appendf(nil, "### %s\n\n**Gate %s**: %s\n\nThere is no score and no comparison before these cases are recorded.\n", markdownText(id), decision.State(), markdownText(decision.Reason))
 }
 
 // comparisonMarkdown is a comparison for a pull request: what was decided about the

@@ -19,7 +19,7 @@ import (
 func (r *runner) answer(s *lab.RunResult) *recount.Run {
 	a := &recount.Run{Rules: scorecard.Rules, Attempt: recount.RunLine{ID: s.Attempt, Number: s.Number, Level: history.Scratch.String()}, Class: s.Class, Target: s.Target, Total: s.Planned,
 		Passed: s.Outcomes[evidence.Passed], Failed: s.Outcomes[evidence.Failed], Skipped: s.Outcomes[evidence.Skipped],
-		Unscored: s.Outcomes[evidence.Unscored], Truncated: s.Outcomes[evidence.Truncated], Errors: s.Outcomes[evidence.Errored],
+		Unscored: s.Outcomes[evidence.Unscored], Truncated: s.Outcomes[evidence.Truncated], Errors: s.Outcomes[evidence.Errored], Unanswered: s.Unanswered,
 		MeanScore: s.MeanScore, FailureModes: s.FailureModes, JudgeCostUSD: float64(s.JudgeCost.MicroUSD) / 1e6, JudgeUnpriced: s.JudgeCost.Unpriced,
 		Paid: history.PaidOf(s.Paid), Isolation: s.IsolationClass, Head: s.Head, Finished: s.Finished}
 	a.NotRun = a.Total - a.Passed - a.Failed - a.Skipped - a.Unscored - a.Truncated - a.Errors
@@ -30,6 +30,12 @@ func (r *runner) answer(s *lab.RunResult) *recount.Run {
 func runText(out io.Writer, a *recount.Run, byRubric bool) {
 	fmt.Fprintf(out, "attempt  %s (number %d%s, %s)\n", plain.Line(a.Attempt.ID), a.Attempt.Number, ofClass(a.Attempt.Of), history.LevelText(a.Attempt.Level, a.Attempt.Properties))
 	othersText(out, a)
+	if a.Unanswered > 0 {
+		unansweredText(out, a)
+		decisionText(out, a.Decision)
+		fmt.Fprintf(out, "head     %s\n", a.Head)
+		return
+	}
 	fmt.Fprintf(out, "cases    %d: %d passed, %d failed", a.Total, a.Passed, a.Failed)
 	for _, n := range []plain.Count{{N: a.Errors, What: "errors"}, {N: a.Truncated, What: "truncated"}, {N: a.Unscored, What: "unscored"}, {N: a.Skipped, What: "skipped"}, {N: a.NotRun, What: "not run"}} {
 		if n.N > 0 {
@@ -37,6 +43,9 @@ func runText(out io.Writer, a *recount.Run, byRubric bool) {
 		}
 	}
 	fmt.Fprintln(out)
+	if m := a.Mixed; m != nil {
+		fmt.Fprintf(out, "answers  %d replayed, %d asked live: a mixed attempt, which never counts for promotion\n", m.Replayed, m.Asked)
+	}
 	reducedText(out, a)
 	runMeanText(out, a)
 	if len(a.FailureModes) > 0 {

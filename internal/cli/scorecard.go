@@ -82,6 +82,11 @@ func runScorecard(_ context.Context, env *Env, o scorecardOptions) error {
 	if err != nil {
 		return err
 	}
+	for _, a := range chosen {
+		if err := scorecard.RequireAnswered(a); err != nil {
+			return err
+		}
+	}
 	view := scorecard.View{Attempts: chosen}
 	if !o.noEvidence {
 		rows := p.ForDisplay()
@@ -126,7 +131,7 @@ func (o *scorecardOptions) choose(p *dossier.Reading) ([]*history.Attempt, error
 	var scratch []*history.Attempt
 	for _, a := range p.History.Attempts {
 		switch {
-		case !a.Kept:
+		case !a.Kept || a.Unanswered() > 0: // what has no score is not in a total
 		case a.Level == history.Scratch:
 			scratch = append(scratch, a)
 		default:

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"io"
 	"strings"
+
+	"tallystick/internal/read/outline"
 )
 
 // onTerminal breaks the lines of text between words if w is a terminal on which they
@@ -106,13 +108,12 @@ func wordEnd(text string, most int) int {
 	return whole
 }
 
-// width counts the columns of a text: its characters, without those that are styles.
-// What takes two columns, as in Chinese, may still break.
+// width counts the columns of a text, without the characters that are styles.
 func width(text string) int {
 	n := 0
 	for _, r := range text {
 		if !isStyle(r) {
-			n++
+			n += outline.Width(string(r))
 		}
 	}
 	return n

@@ -219,6 +219,8 @@ type borrowing struct {
 	repeat int
 	lines  []*line
 
+	offline bool // no provider is asked in this pass, whatever the plan says
+
 	mu    sync.Mutex
 	begun bool
 	line  *line // that the first request chose; nil if no line has it
@@ -229,7 +231,7 @@ type borrowing struct {
 
 func (c *cache) borrow(of *scenario.Task, j harness.Job) (*borrowing, error) {
 	lines, err := c.lines(of, j.Attempt)
-	return &borrowing{cache: c, caseID: of.ID, repeat: max(1, j.Repeat), lines: lines}, err
+	return &borrowing{cache: c, caseID: of.ID, repeat: max(1, j.Repeat), lines: lines, offline: j.Offline}, err
 }
 
 // find answers a request from the line of this repetition. The first request
@@ -252,7 +254,7 @@ func (b *borrowing) find(r cassette.Request) (cassette.Borrowed, error) {
 			return cassette.Borrowed{}, err
 		}
 	}
-	if b.cache.replies.OnMiss == evidence.OnMissLive {
+	if b.cache.replies.OnMiss == evidence.OnMissLive && !b.offline {
 		if why := b.elsewhere(r); why != "" && !b.told {
 			b.told = true
 			b.cache.s.place.Note("case %s: a recorded reply is not used: it %s", b.caseID, why)

@@ -158,22 +158,31 @@ func (s *Setup) UpdateGolden(ctx context.Context, level outline.Level) (*GoldenU
 			u.Refused = append(u.Refused, GoldenProblem{Case: g.Case.ID, Change: notWhole, Detail: why})
 			return nil
 		}
-		text, err := goldenText(g.Verified, level)
-		if err != nil {
-			return err
-		}
-		file := s.place.GoldenFile(s.Spec.Class, s.Target.Name, g.Case.ID)
-		if old, err := s.place.ReadGolden(s.Spec.Class, s.Target.Name, g.Case.ID); err == nil && string(old) == string(text) {
+		wrote, err := s.writeGolden(g.Case.ID, g.Verified, level)
+		if wrote {
+			u.Written = append(u.Written, g.Case.ID)
+		} else if err == nil {
 			u.Same++
-			return nil
 		}
-		if err := store.MakeDir(store.OS{}, filepath.Dir(file), 0o755); err != nil {
-			return err
-		}
-		u.Written = append(u.Written, g.Case.ID)
-		return store.WriteFile(store.OS{}, file, text, 0o644)
+		return err
 	})
 	return u, err
+}
+
+// writeGolden writes the golden file of a case, unless it is the same already.
+func (s *Setup) writeGolden(caseID string, v *trajectory.Verified, level outline.Level) (wrote bool, err error) {
+	text, err := goldenText(v, level)
+	if err != nil {
+		return false, err
+	}
+	file := s.place.GoldenFile(s.Spec.Class, s.Target.Name, caseID)
+	if old, err := s.place.ReadGolden(s.Spec.Class, s.Target.Name, caseID); err == nil && string(old) == string(text) {
+		return false, nil
+	}
+	if err := store.MakeDir(store.OS{}, filepath.Dir(file), 0o755); err != nil {
+		return false, err
+	}
+	return true, store.WriteFile(store.OS{}, file, text, 0o644)
 }
 
 func goldenText(v *trajectory.Verified, level outline.Level) ([]byte, error) {

@@ -240,7 +240,7 @@ func (b *bailiff) Ask(ctx context.Context, j harness.Judging) (harness.Judged, e
 	if d := o.Document; d != nil && d.Source == judge.FromLive && !o.Cached && b.draws != nil {
 		b.draws.pay(d.Cost())
 	}
-	return harness.Judged{JudgeOutcome: judgedOf(&o), Evidence: o.Evidence}, nil
+	return harness.Judged{JudgeOutcome: judgedOf(&o), Evidence: o.Evidence, Unanswered: o.Missing}, nil
 }
 
 // questionOf puts what the harness asks into the judge's words, but for the answer.

@@ -26,10 +26,11 @@ func (s *Setup) goLive(cfg *harness.Config, draws *draws) (*live, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.Spec.MaxCostMicroUSD == 0 && s.Spec.Pays() {
-		return nil, refusal.Newf(refusal.Usage, "--live costs money and there is no limit").WithHint("say with --max-cost how many dollars may be spent")
+	budget, err := s.budget()
+	if err != nil {
+		return nil, err
 	}
-	l := &live{s: s, access: access, budget: provider.NewBudget(s.Spec.MaxCostMicroUSD), librarian: s.librarian(access.Settings.At, entering(draws.ledger))}
+	l := &live{s: s, access: access, budget: budget, librarian: s.librarian(access.Settings.At, entering(draws.ledger))}
 	cfg.Live = l
 	if replies := s.Spec.Replies(); replies != nil {
 		l.librarian.user.Finds, l.librarian.user.Pays = s.mayReuse(), s.Spec.Pays()
@@ -49,7 +50,9 @@ func (s *Setup) goLive(cfg *harness.Config, draws *draws) (*live, error) {
 	if err := s.needJudgeKey(); err != nil {
 		return l, err
 	}
-	cfg.Judge, err = s.judge(judge.Live, draws, access)
+	if cfg.Judge, err = s.judge(judge.Live, draws, access); err == nil {
+		cfg.Replayer, err = s.judge(judge.Replay, draws, nil)
+	}
 	return l, err
 }
 
@@ -68,7 +71,7 @@ func (s *Setup) access() (*provider.Access, error) {
 		return nil, err
 	}
 	if b := s.Target.Builtin; b != nil && s.Spec.Pays() {
-		if err := access.CheckModel(b.API, b.Model, b.MaxOutputTokens); err != nil {
+		if err := access.CheckModel(b.API, b.Model, b.MaxOutputTokens); err != nil && !s.isNoPrice(err) {
 			return nil, err
 		}
 	}
@@ -89,7 +92,7 @@ func (l *live) Case(c *scenario.Task, j harness.Job) (harness.Recording, error) 
 		return nil, err
 	}
 	o.Cached = borrowed.find
-	if !l.s.Spec.Pays() {
+	if !l.s.Spec.Pays() || j.Offline {
 		o.JudgeCached = borrowed.findJudge
 	}
 	begun, err := l.access.Case(o)

@@ -88,6 +88,11 @@ func Each(c *dossier.Corpus, spec harness.Spec) ([]*Setup, error) {
 		return nil, c.Refused(err)
 	}
 	warn(c, v)
+	return eachOf(c, v, spec)
+}
+
+// eachOf is Each for a class that is verified.
+func eachOf(c *dossier.Corpus, v *bench.Verified, spec harness.Spec) ([]*Setup, error) {
 	targets, err := findTargets(c, &spec)
 	if err != nil {
 		return nil, err
@@ -147,4 +152,53 @@ func (s *Setup) madeAs(a *history.Attempt) error {
 		return err
 	}
 	return harness.CheckPlan(cfg, &evidence.AttemptRegistered{Attempt: a.ID, Plan: a.Plan, Mode: a.Mode})
+}
+
+// CaseAnswers are what several targets answered to a case.
+type CaseAnswers struct {
+	Case string `json:"case"`
+	// Answers are by target, of the first repetition. A held-out case has none, unless
+	// the caller asked to see such cases.
+	Answers map[string]string `json:"answers"`
+}
+
+// AnswersOf reads what attempts of several targets answered to these cases.
+func AnswersOf(r *dossier.Reading, attempts []string, cases []string) ([]CaseAnswers, error) {
+	out, at := make([]CaseAnswers, len(cases)), map[string]int{}
+	for i, id := range cases {
+		out[i], at[id] = CaseAnswers{id, map[string]string{}}, i
+	}
+	for _, id := range attempts {
+		a, err := r.Attempt(id)
+		if err != nil {
+			return nil, err
+		}
+		for c := range a.Cases() {
+			i, wanted := at[c.ID]
+			if _, there := out[i].Answers[a.Target]; !wanted || there || c.Index < 0 {
+				continue
+			}
+			answer, known, err := answerOf(c)
+			if err != nil {
+				return nil, err
+			}
+			if known {
+				out[i].Answers[a.Target] = answer
+			}
+		}
+	}
+	return out, nil
+}
+
+// answerOf is what an agent answered in a case, unless that is hidden.
+func answerOf(c *dossier.Case) (answer string, known bool, err error) {
+	if hidden, err := c.IsHidden(); err != nil || hidden {
+		return "", false, err
+	}
+	files, err := c.Files()
+	if err != nil || files.Answer == nil {
+		return "", err == nil, err
+	}
+	text, err := c.Dossier().Reading().Piece(*files.Answer)
+	return strings.ToValidUTF8(string(text), "\uFFFD"), true, err
 }

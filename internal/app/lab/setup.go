@@ -25,6 +25,8 @@ type Setup struct {
 
 	place   *dossier.Corpus
 	errored map[string]bool // cases, if the errors of an attempt are run again
+
+	permission *Permission // under which it pays; nil if the spec has the limit, or it pays nothing
 }
 
 // New verifies the class and finds the one target that the spec names. The corpus
@@ -96,11 +98,16 @@ func (s *Setup) Rehearse(ctx context.Context, visit func(*harness.Graded) error)
 
 // rehearse is Rehearse for the chosen cases; blocked is told what blocked.
 func (s *Setup) rehearse(ctx context.Context, choose func(*scenario.Task) bool, blocked func(evidence.IntegrityEvent) error, visit func(*harness.Graded) error) error {
+	return s.rehearseIn(ctx, choose, nil, blocked, visit)
+}
+
+// rehearseIn is rehearse in the order that rank gives to the cases.
+func (s *Setup) rehearseIn(ctx context.Context, choose func(*scenario.Task) bool, rank func(caseID string) int, blocked func(evidence.IntegrityEvent) error, visit func(*harness.Graded) error) error {
 	cfg, err := s.config()
 	if err != nil {
 		return err
 	}
-	cfg.Select = choose
+	cfg.Select, cfg.Rank = choose, rank
 	crossed := s.unattempted()
 	cfg.Crossed = crossed.write
 	err = harness.Rehearse(ctx, cfg, func(g *harness.Graded) error {

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,7 +12,6 @@ import (
 	"tallystick/internal/app/ceremony"
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/canon"
-	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
 	"tallystick/internal/record/strictyaml"
@@ -230,22 +228,8 @@ func (o *TryOptions) program(note func(format string, args ...any), name string,
 func triedOf(g *harness.Graded) Tried {
 	c := Tried{Case: g.Case.ID, Input: g.Case.Scenario.Turns[0].Text, Outcome: string(g.Record.Outcome), Answer: g.Answer, Why: g.Record.Reason,
 		Seconds: g.Record.FinishedAt.Go().Sub(g.Record.StartedAt.Go()).Seconds(), Agent: g.Record.AgentIsolation}
-	if g.Files.Grading == nil || g.Record.Outcome == evidence.Passed {
-		return c
-	}
-	var doc struct {
-		Checks []grade.Detail `json:"checks"`
-	}
-	if json.Unmarshal(g.Piece(*g.Files.Grading), &doc) == nil {
-		for _, d := range doc.Checks {
-			if d.Outcome == grade.Passed {
-				continue
-			}
-			c.Why = d.Why
-			if d.Expected != nil {
-				c.Expected = d.Expected.Head
-			}
-		}
+	if g.Files.Grading != nil {
+		c.Why, c.Expected = whyOf(&g.Record, g.Piece(*g.Files.Grading))
 	}
 	return c
 }

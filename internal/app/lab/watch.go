@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"tallystick/internal/read/dossier"
-	"tallystick/internal/read/outline"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
@@ -17,104 +17,192 @@ import (
 	"tallystick/internal/run/scenario"
 )
 
-// A Watch runs a class again whenever something that it depends on has changed.
+// repliesDir is where replies lie that answer by content.
+const repliesDir = "cassettes/replies"
+
+// A Watch runs a class again whenever something that it depends on has changed, by one
+// target or by several. Of each run only what the change touched is done: a case whose
+// agent would do the same again is not driven, and if its graders alone changed it is
+// graded again from what the agent did before.
 //
 // Nothing is registered and the ledger is left alone: an attempt for each time a
 // file is saved would make "attempt k of n" say nothing. So a class that is not
 // signed as it is, because its author is working on it, runs as a scratch class.
+//
+// A change while a run is under way stops it, and the next begins at once with what has
+// changed since.
 type Watch struct {
-	Spec      harness.Spec // of one target
+	Spec      harness.Spec
 	TrustRoot string
 
-	// What is told while it runs: what changed before a run, each case that
-	// did not pass or is not as it was, and the run as a whole.
+	// What is told while it runs: what changed before a run, each case that is not as it
+	// was or that does not pass the first time, and the run as a whole.
 	Began func(changed []string)
 	Case  func(WatchedResult)
 	Ended func(*Watched) error
 
-	files  watchedFiles
-	target *agent.Target // the last that could be read
-	last   *versions     // of the last run that came to its end
-	before map[string]*former
+	// Asks is what a person asks for between two changes; nil if nobody can.
+	Asks <-chan WatchAsk
+
+	files   watchedFiles
+	targets []*agent.Target // the last that could be read
+	cells   map[cellKey]*cell
+	library library
+	kept    int // bytes, of all cells
+}
+
+// A WatchAsk is what a person asks of a watch.
+type WatchAsk struct {
+	All     bool // drive every case again
+	Failing bool // drive those again that do not pass
+	// Accept names cases whose golden traces are to be what their agents did last.
+	Accept []GoldenChange
+}
+
+// drives reports whether a case is driven again because a person asks for it.
+func (a *WatchAsk) drives(c *cell) bool {
+	return a.All || a.Failing && c != nil && c.Outcome != string(evidence.Passed)
 }
 
 // A Watched is one run of a [Watch].
 type Watched struct {
 	Class    string          `json:"class"`
-	Target   string          `json:"target"`
-	Recorded bool            `json:"recorded"` // never
-	Changed  []string        `json:"changed"`  // files since the run before
+	Target   string          `json:"target"`            // the only one, or the first
+	Targets  []string        `json:"targets,omitempty"` // if there are several
+	Recorded bool            `json:"recorded"`          // never
+	Changed  []string        `json:"changed"`           // files since the run before
 	Total    int             `json:"total"`
 	Passed   int             `json:"passed"`
 	Failed   int             `json:"failed"`
 	Other    int             `json:"other"` // neither: errors, truncated, unscored, skipped
 	Flips    int             `json:"flips"` // cases that are not as they were
-	Cases    []WatchedResult `json:"cases"` // that did not pass, or flipped
+	Cases    []WatchedResult `json:"cases"` // that did not pass, or are not as they were; the failing ones first
 	Unsigned string          `json:"unsigned,omitempty"`
 	Error    string          `json:"error,omitempty"` // why there was no run
 	Hint     string          `json:"hint,omitempty"`
+
+	// Of the total: what was driven this time, what was graded again from what was driven
+	// before, and what is as it was.
+	Driven   int `json:"driven"`
+	Regraded int `json:"graded_again"`
+	Kept     int `json:"kept"`
+
+	// Unanswered are the cases that ask something that is not recorded.
+	Unanswered int `json:"unanswered,omitempty"`
+	// Golden are cases that differ from their golden traces; Accepted those whose traces
+	// were written because a person asked for it.
+	Golden   []GoldenChange `json:"golden,omitempty"`
+	Accepted []GoldenChange `json:"accepted,omitempty"`
+	// Unseen are folders of which not all files are looked at.
+	Unseen []string `json:"unseen,omitempty"`
+
+	// Rows are all cases by all targets, in the order of the bench.
+	Rows []WatchedRow `json:"-"`
+}
+
+// A WatchedRow is one case by every target.
+type WatchedRow struct {
+	Case  string
+	Cells []WatchedResult // in the order of the targets; without an outcome where there is none
 }
 
 // A WatchedResult is a case that did not pass, or is not as it was.
 type WatchedResult struct {
+	Target     string `json:"target,omitempty"` // if there are several
 	Case       string `json:"case"`
 	Repeat     int    `json:"repeat"`
 	Outcome    string `json:"outcome"`
-	Was        string `json:"was,omitempty"` // in the run before
+	Was        string `json:"was,omitempty"` // when it was answered before
 	Why        string `json:"why,omitempty"`
 	Divergence string `json:"divergence,omitempty"` // the first, from when it last passed or its golden trace
 	HeldOut    bool   `json:"held_out,omitempty"`
+	Answer     string `json:"answer,omitempty"`
+	WasAnswer  string `json:"was_answer,omitempty"` // where it is another
+	// Unanswered says that it asks something that is not recorded, which is a question
+	// and not a verdict.
+	Unanswered bool `json:"unanswered,omitempty"`
+	// Differs says that it is not as it was in the run before.
+	Differs bool `json:"differs"`
 }
 
 // Flipped reports whether the case passes now and did not before, or the reverse.
 func (c WatchedResult) Flipped() bool {
-	return c.Was != "" && (c.Was == string(evidence.Passed)) != (c.Outcome == string(evidence.Passed))
-}
-
-// A former is how a case went before.
-type former struct {
-	outcome string
-	passed  []byte // its trace when it last passed; nil if that is not known or large
-}
-
-// maxTrace bounds a trace that is kept for comparison.
-const maxTrace = 1 << 20
-
-// versions are what a run was made of.
-type versions struct {
-	common digest.Content // of everything but the cases
-	cases  map[string]scenario.Ref
+	return c.Was != "" && !c.Unanswered && (c.Was == string(evidence.Passed)) != (c.Outcome == string(evidence.Passed))
 }
 
 // Loop runs the class until the context ends, which is not an error. It ends early
 // if the first run was asked for wrongly, and if evidence does not verify;
 // everything else may be mended while it waits.
 func (w *Watch) Loop(ctx context.Context, place *dossier.Place) error {
-	w.files = watchedFiles{place: place, class: w.Spec.Class, target: w.Spec.Target()}
+	w.files = watchedFiles{place: place, class: w.Spec.Class, targets: w.names()}
 	w.files.look(nil)
-	w.before = map[string]*former{}
-	var changed []string
+	w.cells = map[cellKey]*cell{}
+	var next change
 	for first := true; ; first = false {
-		w.Began(changed)
-		run, more, err := w.interruptible(ctx, place, changed)
+		w.Began(next.files)
+		run, more, err := w.interruptible(ctx, place, next)
 		switch code := refusal.ExitCode(err); {
 		case ctx.Err() != nil:
 			return nil
 		case more != nil:
-			changed = more
+			next = next.and(*more)
 			continue
 		case err != nil && (first && code == refusal.ExitUsage || code == refusal.ExitUnverified):
 			return err
 		case err != nil:
 			r := refusal.Of(err)
-			run = &Watched{Class: w.Spec.Class, Target: w.Spec.Target(), Changed: changed, Cases: []WatchedResult{}, Error: r.Error(), Hint: r.Hint}
+			run = &Watched{Class: w.Spec.Class, Target: w.Spec.Target(), Changed: append([]string{}, next.files...), Cases: []WatchedResult{}, Error: r.Error(), Hint: r.Hint}
 		}
 		if err := w.Ended(run); err != nil {
 			return err
 		}
-		if changed, err = w.files.wait(ctx, w.target); err != nil {
+		if next, err = w.wait(ctx); err != nil {
 			return nil
 		}
+	}
+}
+
+// names are the targets as they were asked for.
+func (w *Watch) names() []string {
+	if len(w.Spec.Targets) > 0 {
+		return w.Spec.Targets
+	}
+	return []string{w.Spec.Target()}
+}
+
+// A change is why there is another run: files, or a person who asks for it.
+type change struct {
+	files []string
+	ask   WatchAsk
+}
+
+// and adds what came while a run for c was under way, which did not come to its end.
+func (c change) and(more change) change {
+	all := append(slices.Clone(c.files), more.files...)
+	slices.Sort(all)
+	c.files, c.ask.All, c.ask.Failing = slices.Compact(all), c.ask.All || more.ask.All, c.ask.Failing || more.ask.Failing
+	c.ask.Accept = append(c.ask.Accept, more.ask.Accept...)
+	return c
+}
+
+// wait returns the next reason to run.
+func (w *Watch) wait(ctx context.Context) (change, error) {
+	waiting, done := context.WithCancel(ctx)
+	defer done()
+	files := make(chan []string, 1)
+	go func() {
+		changed, _ := w.files.wait(waiting, w.targets)
+		files <- changed
+	}()
+	select {
+	case changed := <-files:
+		if changed == nil {
+			return change{}, context.Cause(ctx)
+		}
+		return change{files: changed}, nil
+	case ask := <-w.Asks:
+		done()
+		return change{<-files, ask}, nil
 	}
 }
 
@@ -123,117 +211,151 @@ var errStale = errors.New("something changed while it ran")
 
 // interruptible is run that stops as soon as something changes; then it returns
 // what did.
-func (w *Watch) interruptible(ctx context.Context, place *dossier.Place, changed []string) (*Watched, []string, error) {
+func (w *Watch) interruptible(ctx context.Context, place *dossier.Place, now change) (*Watched, *change, error) {
 	c, err := place.OpenCorpusFor(w.TrustRoot)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer c.Close()
-	s, unsigned, err := w.setup(c)
+	setups, unsigned, err := w.setups(c)
 	if err != nil {
 		return nil, nil, err
 	}
-	w.target = s.Target
-	w.files.adopt(w.target)
-	now := versionsOf(s, w.files.known[place.Path(judge.SettingsFile)].content)
+	w.library.note(w.files.below(repliesDir))
+	states := w.statesOf(setups)
 
 	running, stop := context.WithCancelCause(ctx)
 	watching, done := context.WithCancel(ctx)
-	news := make(chan []string, 1)
+	news := make(chan *change, 1)
 	go func() {
-		more, _ := w.files.wait(watching, w.target)
-		if more != nil {
-			stop(errStale)
+		more, err := w.wait(watching)
+		if err != nil {
+			news <- nil
+			return
 		}
-		news <- more
+		stop(errStale)
+		news <- &more
 	}()
-	run, err := w.run(running, s, now, unsigned, changed)
+	run, err := w.run(running, setups, states, now)
 	done()
 	more := <-news
 	stop(nil)
+	if err == nil && unsigned != nil {
+		run.Unsigned = unsigned.Error()
+	}
 	if err == nil && more != nil {
 		// The run came to its end all the same: show it, and begin again.
 		if err := w.Ended(run); err != nil {
 			return nil, nil, err
 		}
+		return run, more, nil
 	}
 	return run, more, err
 }
 
-// setup verifies the class as it is now.
-func (w *Watch) setup(c *dossier.Corpus) (*Setup, error, error) {
-	if bench.IsShipped(w.Spec.Class) {
-		s, err := New(c, w.Spec)
-		return s, nil, err
+// setups verifies the class as it is now, and finds its targets. Their files are known
+// before they are read for the last time: an edit between the two would be missed.
+func (w *Watch) setups(c *dossier.Corpus) (setups []*Setup, unsigned, err error) {
+	const tries = 3 // the files may name others
+	for range tries {
+		if bench.IsShipped(w.Spec.Class) {
+			setups, err = Each(c, w.Spec)
+		} else {
+			setups, unsigned, err = eachRecordable(c, w.Spec)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		w.targets = nil
+		for _, s := range setups {
+			w.targets = append(w.targets, s.Target)
+		}
+		if !w.files.adopt(w.targets) {
+			break
+		}
 	}
-	return newRecordable(c, w.Spec)
+	return setups, unsigned, nil
 }
 
-// run rehearses the class: cases that have changed first, if nothing else has.
-func (w *Watch) run(ctx context.Context, s *Setup, now *versions, unsigned error, changed []string) (*Watched, error) {
-	out := &Watched{Class: w.Spec.Class, Target: w.Spec.Target(), Changed: append([]string{}, changed...), Cases: []WatchedResult{}}
-	if unsigned != nil {
-		out.Unsigned = unsigned.Error()
+// eachRecordable is [newRecordable] for every target that the spec names.
+func eachRecordable(c *dossier.Corpus, spec harness.Spec) (all []*Setup, unsigned, err error) {
+	how := func(d digest.Content) bench.CassetteProvenance { return bench.CassetteProvenance(c.Recorded[d]) }
+	v, unsigned, err := bench.VerifyForRecording(c.Root, spec.Class, c.Options, how)
+	if err != nil {
+		return nil, nil, c.Alarm(err)
 	}
-	touched := now.touched(w.last)
-	for _, part := range []func(*scenario.Task) bool{
-		func(c *scenario.Task) bool { return touched[c.ID] },
-		func(c *scenario.Task) bool { return !touched[c.ID] },
-	} {
-		if err := w.part(ctx, s, part, out); err != nil {
+	warn(c, v)
+	all, err = eachOf(c, v, spec)
+	return all, unsigned, err
+}
+
+// A state is what the cases of one target depend on besides the case itself, as far as
+// the documents of the class do not say it.
+type state struct{ files, judge digest.Content }
+
+func (w *Watch) statesOf(setups []*Setup) []state {
+	var out []state
+	for _, s := range setups {
+		files, _ := s.Target.Watched()
+		out = append(out, state{w.files.digestOf(files), w.files.known[w.files.place.Path(judge.SettingsFile)].content})
+	}
+	return out
+}
+
+// run brings every case of every target up to date.
+func (w *Watch) run(ctx context.Context, setups []*Setup, states []state, now change) (*Watched, error) {
+	out := &Watched{Class: w.Spec.Class, Target: setups[0].Target.Name, Changed: append([]string{}, now.files...), Cases: []WatchedResult{}}
+	if len(setups) > 1 {
+		for _, s := range setups {
+			out.Targets = append(out.Targets, s.Target.Name)
+		}
+	}
+	var err error
+	if out.Accepted, err = w.accept(setups, now.ask.Accept); err != nil {
+		return nil, err
+	}
+	for i, s := range setups {
+		round := &round{w: w, s: s, state: states[i], ask: now.ask, out: out}
+		if err := round.run(ctx); err != nil {
 			return nil, err
+		}
+		_, unseen := s.Target.Watched()
+		for _, dir := range unseen {
+			out.Unseen = append(out.Unseen, w.files.short(dir))
 		}
 	}
 	if out.Total == 0 { // the harness says how to select some
-		return nil, s.rehearse(ctx, nil, onlyListed, func(*harness.Graded) error { return nil })
+		return nil, setups[0].rehearse(ctx, nil, onlyListed, func(*harness.Graded) error { return nil })
 	}
-	w.last = now
+	for _, c := range w.cells {
+		c.told()
+	}
+	slices.SortStableFunc(out.Cases, func(a, b WatchedResult) int { return a.rank() - b.rank() })
 	return out, nil
 }
 
-// part rehearses some of the selected cases.
-func (w *Watch) part(ctx context.Context, s *Setup, some func(*scenario.Task) bool, out *Watched) error {
-	choose := func(c *scenario.Task) bool { return some(c) && s.Spec.Matches(c.ID, c.Tags) }
-	any, err := anyCase(s, choose)
-	if err != nil || !any {
-		return err
+// rank puts what fails before what passes, and what asks something new last.
+func (c WatchedResult) rank() int {
+	switch {
+	case c.Unanswered:
+		return 2
+	case c.Outcome == string(evidence.Passed):
+		return 1
 	}
-	return s.rehearse(ctx, choose, onlyListed, func(g *harness.Graded) error {
-		c, flipped, err := w.graded(s, g)
-		if err != nil {
-			return err
-		}
-		out.count(c, flipped)
-		if flipped || c.Outcome != string(evidence.Passed) {
-			out.Cases = append(out.Cases, c)
-			w.Case(c)
-		}
-		return nil
-	})
+	return 0
 }
 
 // onlyListed leaves what a rubric tried in the workspace's list of events: while
 // an author is writing one, an entry of the ledger each time would bury the others.
 func onlyListed(evidence.IntegrityEvent) error { return nil }
 
-func anyCase(s *Setup, choose func(*scenario.Task) bool) (bool, error) {
-	cases := scenario.Of(s.Bench, s.Target.Name)
-	for i := range cases.Len() {
-		c, err := cases.Case(i)
-		if err != nil {
-			return false, err
-		}
-		if choose(c) {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-func (out *Watched) count(c WatchedResult, flipped bool) {
+func (out *Watched) count(c WatchedResult) {
 	out.Total++
-	if flipped {
+	if c.Differs && c.Flipped() {
 		out.Flips++
+	}
+	if c.Unanswered {
+		out.Unanswered++
 	}
 	switch evidence.Outcome(c.Outcome) {
 	case evidence.Passed:
@@ -245,81 +367,42 @@ func (out *Watched) count(c WatchedResult, flipped bool) {
 	}
 }
 
-// graded compares a case with how it went before, and remembers it.
-func (w *Watch) graded(s *Setup, g *harness.Graded) (WatchedResult, bool, error) {
-	c := WatchedResult{Case: g.Case.ID, Repeat: g.Repeat, Outcome: string(g.Record.Outcome), HeldOut: g.Case.HeldOut}
-	if g.Suspended {
-		c.Outcome, c.Why = string(evidence.Unscored), "waits for an approval that no one answers here"
+// row is that of a case, made if there is none.
+func (out *Watched) row(c *scenario.Task) *WatchedRow {
+	at := slices.IndexFunc(out.Rows, func(r WatchedRow) bool { return r.Case == c.ID })
+	if at < 0 {
+		at = len(out.Rows)
+		out.Rows = append(out.Rows, WatchedRow{Case: c.ID, Cells: make([]WatchedResult, max(1, len(out.Targets)))})
 	}
-	key := fmt.Sprintf("%s#%d", c.Case, c.Repeat)
-	f := w.before[key]
-	if f == nil {
-		f = &former{}
-		w.before[key] = f
-	}
-	c.Was, f.outcome = f.outcome, c.Outcome
-	if c.Outcome == string(evidence.Passed) {
-		f.keep(g)
-		return c, c.Flipped(), nil
-	}
-	if !s.leavesOut(g) && !g.Suspended {
-		c.Why = triedOf(g).Why
-		var err error
-		if c.Divergence, err = w.divergence(s, g, f.passed); err != nil {
-			return c, false, err
+	return &out.Rows[at]
+}
+
+// A library is what is known of the replies that answer by content. They are added to
+// and not replaced, so what came can change only a case that was not answered; what
+// went, or is another now, may change every case.
+type library struct {
+	known     map[string]digest.Content
+	additions int // how often something came
+	losses    int // how often something went or changed
+}
+
+func (l *library) note(now map[string]digest.Content) {
+	for name, was := range l.known {
+		if is, there := now[name]; !there || is != was {
+			l.losses++
+			break
 		}
 	}
-	return c, c.Flipped(), nil
+	if len(now) != len(l.known) {
+		l.additions++
+	}
+	l.known = now
 }
 
-// keep remembers what the agent did in a case that passed.
-func (f *former) keep(g *harness.Graded) {
-	if f.passed = outline.Of(g.Verified).Format(); len(f.passed) > maxTrace {
-		f.passed = nil
+// state names what of it decides a case.
+func (l *library) state(unanswered bool) string {
+	if unanswered {
+		return fmt.Sprintf("%d %d", l.losses, l.additions)
 	}
-}
-
-// divergence is where a case first parts from when it last passed here, or from
-// its golden trace; "" if there is neither, or no difference.
-func (w *Watch) divergence(s *Setup, g *harness.Graded, passed []byte) (string, error) {
-	if passed == nil {
-		golden, err := s.place.ReadGolden(w.Spec.Class, s.Target.Name, g.Case.ID)
-		if err != nil {
-			return "", nil // there is none, or none that can be read: it is only shown
-		}
-		passed = golden
-	}
-	d, err := outline.CheckGolden(passed, g.Verified, "", dossier.GoldenTrace)
-	if err != nil || d.Equal() {
-		return "", err
-	}
-	return d.Detail(), nil
-}
-
-// versionsOf names what a run is made of.
-func versionsOf(s *Setup, judge digest.Content) *versions {
-	m := s.Bench.Manifest()
-	v := &versions{common: digest.ContentOf(fmt.Appendf(nil, "%s %s %s %v", m.Registration, s.Target.Digest, judge, m.Rubric)), cases: map[string]scenario.Ref{}}
-	cases := scenario.Of(s.Bench, s.Target.Name)
-	for i := range cases.Len() {
-		ref := cases.Ref(i)
-		v.cases[ref.ID] = ref
-	}
-	return v
-}
-
-// touched are the cases that differ from before; none if something else does too,
-// because then every case may have changed.
-func (v *versions) touched(before *versions) map[string]bool {
-	out := map[string]bool{}
-	if before == nil || v.common != before.common {
-		return out
-	}
-	for id, now := range v.cases {
-		was, ok := before.cases[id]
-		if !ok || was.Digest != now.Digest || (was.Cassette == nil) != (now.Cassette == nil) || now.Cassette != nil && *was.Cassette != *now.Cassette {
-			out[id] = true
-		}
-	}
-	return out
+	return fmt.Sprint(l.losses)
 }

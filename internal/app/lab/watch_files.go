@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,59 +17,75 @@ import (
 	"tallystick/internal/run/agent"
 	"tallystick/internal/run/bench"
 	"tallystick/internal/run/judge"
+	"tallystick/internal/run/provider"
+	"tallystick/internal/run/sandbox/identity"
 )
 
 // pollEvery is how often files are looked at. Looking at many takes longer, and
 // then it is done less often, so that it never takes more than a tenth of the time.
-const pollEvery = 200 * time.Millisecond
+const pollEvery = 100 * time.Millisecond
 
-// maxCompared bounds the files whose content is compared when their time has
-// changed: a larger one counts as changed by its time or size alone.
+// maxCompared bounds the files whose content is compared when they may have
+// changed: a larger one counts as changed by its identity alone.
 const maxCompared = 8 << 20
+
+// settled is how old the last change of a file must be when it is read, so that a
+// later one is sure to give it another time: some file systems count in two seconds.
+// A younger file is read at every look.
+const settled = 2500 * time.Millisecond
 
 // A stamp is what is remembered of a file.
 type stamp struct {
-	modified time.Time
-	size     int64
-	content  digest.Content // zero for a folder, and for a large file
+	id      identity.ID
+	read    time.Time      // when the content was
+	content digest.Content // zero for a folder, and for a large file
 }
 
-// A watchedFiles remembers what a run depends on and finds out what has changed.
+// still reports whether a file of this identity has the content that was read.
+func (s stamp) still(id identity.ID) bool {
+	changed := time.Unix(0, max(id.Changed, id.Modified))
+	return s.id == id && !s.read.IsZero() && s.read.Sub(changed) > settled
+}
+
+// A watchedFiles remembers what a run depends on and finds out what has changed. It
+// looks again and again: that misses nothing, whichever way an editor saves, on every
+// file system, and needs no kernel to tell.
 type watchedFiles struct {
-	place  *dossier.Place
-	class  string
-	target string
-	known  map[string]stamp
+	place   *dossier.Place
+	class   string
+	targets []string // as they were asked for
+	known   map[string]stamp
 	// changed is what has been seen to change and the caller was not told yet: one that
 	// stops waiting in the middle of a change must not lose it.
 	changed []string
 }
 
-// adopt adds the files of a target that was read just now. Those that are known
-// keep their stamps, so that what changed since is still found.
-func (w *watchedFiles) adopt(t *agent.Target) {
-	for _, name := range t.Watched() {
+// adopt adds the files of targets that were read just now, and reports whether any is
+// new. Those that are known keep their stamps, so that what changed since is still found.
+func (w *watchedFiles) adopt(targets []*agent.Target) (news bool) {
+	for _, name := range w.files(targets) {
 		if _, ok := w.known[name]; ok {
 			continue
 		}
 		if s, ok := w.stampOf(name); ok {
-			w.known[name] = s
+			w.known[name], news = s, true
 		}
 	}
+	return news
 }
 
 // look takes the present state for known and says what differs from the state
 // before, by path, in the workspace's terms where it lies there.
-func (w *watchedFiles) look(t *agent.Target) []string {
+func (w *watchedFiles) look(targets []*agent.Target) []string {
 	now := make(map[string]stamp)
-	for _, name := range w.files(t) {
+	for _, name := range w.files(targets) {
 		if s, ok := w.stampOf(name); ok {
 			now[name] = s
 		}
 	}
 	var changed []string
 	for name, s := range now {
-		if before, ok := w.known[name]; !ok || s.content != before.content || s.content.IsZero() && s != before {
+		if before, ok := w.known[name]; !ok || s.content != before.content || s.content.IsZero() && s.id != before.id {
 			changed = append(changed, w.short(name))
 		}
 	}
@@ -82,20 +99,28 @@ func (w *watchedFiles) look(t *agent.Target) []string {
 	return changed
 }
 
-// stampOf reads a file only if its time or size is another than before.
+// stampOf reads a file only if it may be another than before.
 func (w *watchedFiles) stampOf(name string) (stamp, bool) {
-	info, err := os.Stat(name)
+	at := name
+	if to, err := os.Readlink(name); err == nil && to != "" {
+		at, _ = filepath.EvalSymlinks(name) // what it leads to is what is read
+	}
+	id, err := identity.Of(at)
 	if err != nil {
 		return stamp{}, false
 	}
-	s := stamp{modified: info.ModTime(), size: info.Size()}
-	if !info.Mode().IsRegular() || s.size > maxCompared {
-		return s, true
+	info, err := os.Stat(at)
+	if err != nil {
+		return stamp{}, false
 	}
-	if before, ok := w.known[name]; ok && before.modified.Equal(s.modified) && before.size == s.size {
+	if !info.Mode().IsRegular() || id.Size > maxCompared {
+		return stamp{id: id}, true
+	}
+	if before, ok := w.known[name]; ok && before.still(id) {
 		return before, true
 	}
-	data, err := store.ReadFile(store.OS{}, name, maxCompared)
+	s := stamp{id: id, read: time.Now()}
+	data, err := store.ReadFile(store.OS{}, at, maxCompared)
 	if err != nil {
 		return stamp{}, false
 	}
@@ -103,39 +128,68 @@ func (w *watchedFiles) stampOf(name string) (stamp, bool) {
 	return s, true
 }
 
-// files lists what there is: the class, the target and what it brings, recordings,
-// golden traces, judge and settings, signers.
-func (w *watchedFiles) files(t *agent.Target) []string {
-	p, file, folder := w.place, w.target, w.target
-	if base, _, err := agent.ParseChoice(w.target); err == nil {
-		file = base // a variant is chosen from the file of all
+// digestOf names the state of files as it is known.
+func (w *watchedFiles) digestOf(names []string) digest.Content {
+	var all []byte
+	for _, name := range names {
+		s := w.known[name]
+		all = fmt.Appendf(all, "%q %s", name, s.content)
+		if s.content.IsZero() {
+			all = fmt.Appendf(all, " %v", s.id)
+		}
 	}
-	if t != nil {
-		folder = t.Name
+	return digest.ContentOf(all)
+}
+
+// below lists the known files of a folder of the workspace.
+func (w *watchedFiles) below(dir string) map[string]digest.Content {
+	out := map[string]digest.Content{}
+	for name, s := range w.known {
+		if strings.HasPrefix(name, w.place.Path(dir)+string(filepath.Separator)) {
+			out[name] = s.content
+		}
 	}
-	names := []string{p.Path(workspace.SettingsFile), p.Path(judge.SettingsFile), p.SignersFile(), p.Path(agent.TargetsDir, file+".yaml")}
-	dirs := []string{filepath.Dir(p.GoldenFile(w.class, folder, "x"))}
+	return out
+}
+
+// files lists what there is: the class, the targets and what they bring, recordings,
+// replies, golden traces, judge, providers and settings, signers.
+func (w *watchedFiles) files(targets []*agent.Target) []string {
+	p := w.place
+	names := []string{p.Path(workspace.SettingsFile), p.Path(judge.SettingsFile), p.Path(provider.SettingsFile), p.SignersFile()}
+	dirs := []string{filepath.Dir(filepath.Dir(p.GoldenFile(w.class, "x", "x")))}
 	if !bench.IsShipped(w.class) {
-		dirs = append(dirs, p.ClassDir(w.class), filepath.Dir(p.Path(bench.CassetteFile(w.class, "", "x"))))
+		dirs = append(dirs, p.ClassDir(w.class), filepath.Dir(p.Path(bench.CassetteFile(w.class, "", "x"))), p.Path(repliesDir))
+	}
+	for _, t := range w.targets {
+		if strings.ContainsAny(t, "*?") && !strings.Contains(t, "[") {
+			dirs = append(dirs, p.Path(agent.TargetsDir)) // a file that comes may fit
+			continue
+		}
+		base, _, _ := strings.Cut(t, "[") // a variant is chosen from the file of all
+		base, _, _ = strings.Cut(base, "~")
+		names = append(names, p.Path(agent.TargetsDir, base+".yaml"))
 	}
 	for _, dir := range dirs {
 		filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
-			if err == nil && d.Type().IsRegular() && !scratchName(d.Name()) {
+			if err == nil && !d.IsDir() && !scratchName(d.Name()) {
 				names = append(names, name)
 			}
 			return nil
 		})
 	}
-	if t != nil {
-		names = append(names, t.Watched()...)
+	for _, t := range targets {
+		files, _ := t.Watched()
+		names = append(append(names, p.Path(t.File())), slices.DeleteFunc(files, func(name string) bool { return scratchName(filepath.Base(name)) })...)
 	}
-	return names
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // scratchName tells the files that editors leave beside those being edited.
 func scratchName(name string) bool {
 	return strings.HasPrefix(name, ".#") || strings.HasPrefix(name, "#") || strings.HasSuffix(name, "~") ||
-		strings.HasSuffix(name, ".swp") || strings.HasSuffix(name, ".swx") || name == "4913"
+		strings.HasSuffix(name, ".swp") || strings.HasSuffix(name, ".swx") || strings.HasSuffix(name, ".swo") || name == "4913"
 }
 
 func (w *watchedFiles) short(name string) string {
@@ -147,7 +201,7 @@ func (w *watchedFiles) short(name string) string {
 
 // wait returns when something has changed and then nothing more for a moment: an
 // editor that saves, or a checkout of another branch, is one change.
-func (w *watchedFiles) wait(ctx context.Context, t *agent.Target) ([]string, error) {
+func (w *watchedFiles) wait(ctx context.Context, targets []*agent.Target) ([]string, error) {
 	pause := pollEvery
 	for {
 		select {
@@ -156,7 +210,7 @@ func (w *watchedFiles) wait(ctx context.Context, t *agent.Target) ([]string, err
 		case <-time.After(pause):
 		}
 		began := time.Now()
-		news := w.look(t)
+		news := w.look(targets)
 		pause = max(pollEvery, 10*time.Since(began))
 		if len(news) == 0 && len(w.changed) > 0 {
 			changed := w.changed

@@ -24,7 +24,7 @@ const maxDivergences = 50
 // tells where cases left the run in which they last passed.
 func Report(a *dossier.Dossier, d Decided) (gate.Report, error) {
 	report := gate.Report{Class: a.Class, Attempt: a.ID, Target: a.Target, Level: a.Level.String(), Started: a.Time.Go(), Gates: d.Results,
-		Refused: d.Refused != nil, Qualifications: history.Qualify(a.Attempt)}
+		Refused: d.Refused != nil, Unanswered: d.Unanswered > 0, Qualifications: history.Qualify(a.Attempt)}
 	if d.Level != nil {
 		report.LevelWanting = d.Level.Error()
 	}

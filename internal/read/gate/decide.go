@@ -9,6 +9,7 @@ import (
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/sequential"
 	"tallystick/internal/run/bench"
@@ -31,6 +32,9 @@ type Decision struct {
 	// Undecided says that it is neither met nor missed: the gates are for cases that the
 	// attempt did not have, it did not come to its end, or its bench has changed.
 	Undecided bool `json:"undecided,omitempty"`
+	// Unanswered is how many of the attempt's tasks asked for a reply that is not
+	// recorded: there is no score, so there is no verdict.
+	Unanswered int `json:"unanswered,omitempty"`
 	// Part says that the attempt left cases of the class out, by a filter or by stopping
 	// early, so that what it selected was asked besides the gates.
 	Part bool `json:"part,omitempty"`
@@ -50,7 +54,7 @@ const (
 	ByEveryCase = "every case"     // without gates
 	BySelection = "selected cases" // where a filter left the gates undecided
 	ByQuestion  = "stop early"     // the question that the attempt was registered with
-	ByNothing   = "nothing"        // there is not enough to decide by
+	ByNothing   = "nothing"        // there is not enough to decide by, or cases are unanswered
 )
 
 // State is that of the decision.
@@ -131,6 +135,11 @@ func of(d *dossier.Dossier, input func(*bench.Verified) (Input, error)) (*Decisi
 	return made, nil
 }
 
+// unanswered says of how many tasks it is not known what a model would say.
+func unanswered(n, of int) string {
+	return fmt.Sprintf("%d of %d cases ask something new, which is not recorded", n, of)
+}
+
 const unfinished = "the attempt is not finished"
 
 func undecided(why string) *Decision {
@@ -153,6 +162,11 @@ func Decide(in Input) (*Decision, error) {
 	}
 	if a.Finished == nil {
 		return undecided(unfinished), nil
+	}
+	if n := a.Unanswered(); n > 0 {
+		d := undecided(unanswered(n, a.Tasks()))
+		d.Unanswered, d.gated = n, len(in.Bench.Registration().Gates) > 0
+		return d, nil
 	}
 	d := &Decision{By: ByGates, Part: a.Plan.Filtered || a.Plan.StopEarly != nil, gated: len(in.Bench.Registration().Gates) > 0}
 	switch {
@@ -264,6 +278,9 @@ func (d *Decision) Err(a *history.Attempt) error {
 	switch {
 	case d.Met, d.Undecided && d.By != ByNothing:
 		return nil
+	case d.Unanswered > 0:
+		return refusal.Newf(refusal.NotAnswered, "attempt %s: %s; there is no score and no verdict", a.ID, d.Reason).
+			WithHint(`"tally run %s --target %s --live" asks the model, and "tally why %s CASE" shows a request`, a.Class, plain.ShellWord(a.Target), a.ID)
 	case d.Undecided:
 		return d.Demand(a)
 	case d.By == ByGates:
@@ -282,7 +299,7 @@ func (d *Decision) Err(a *history.Attempt) error {
 // Demand is the refusal of an attempt that does not meet the gates of its class, or
 // nil: what is not decided is not met.
 func (d *Decision) Demand(a *history.Attempt) error {
-	if !d.Undecided {
+	if !d.Undecided || d.Unanswered > 0 {
 		return d.Err(a)
 	}
 	return refusal.Newf(refusal.GateNotMet, "attempt %s: the gates are not decided: %s", a.ID, d.texts(IsNotDecided)).

@@ -25,6 +25,9 @@ type Report struct {
 	// Refused says that the command is refused: what is not decided is then as red as
 	// what is not met, so that a report is green only if the command is.
 	Refused bool
+	// Unanswered says that cases asked for replies that are not recorded: the attempt has
+	// no verdict, and what was answered is a part of it.
+	Unanswered bool
 	// LevelWanting is the refusal of an attempt whose level is not the one that was
 	// asked for; "" if none was, or if it is.
 	LevelWanting string
@@ -86,13 +89,16 @@ func (r Report) tests() []test {
 	var all []test
 	for _, c := range r.Cases {
 		t := c.test()
+		if r.Unanswered && (t.status == fail || t.status == broken) {
+			t.status, t.message = skip, t.message+"; partial: the attempt is not answered and has no verdict"
+		}
 		if r.allowsFailures() && (t.status == fail || t.status == broken) {
 			t.status, t.message = allowed, t.message+"; allowed by the gates"
 		}
 		all = append(all, t)
 	}
 	for _, g := range r.Gates {
-		all = append(all, g.test(r.Refused))
+		all = append(all, g.test(r.Refused && !r.Unanswered))
 	}
 	if r.LevelWanting != "" {
 		all = append(all, test{group: "gates", name: "level of assurance", kind: "level", status: fail, message: r.LevelWanting})

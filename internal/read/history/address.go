@@ -19,8 +19,9 @@ func (s Scope) has(a *Attempt) bool {
 }
 
 // Find returns the attempt that a text addresses: by its id, by "latest" or "latest~N",
-// by its number, by the name that "tally name" gave it, or by the beginning of its id if
-// only one attempt has it. What could be several attempts is refused.
+// by its number, by its class and number as in "support.3", by the name that "tally name"
+// gave it, or by the beginning of its id if only one attempt has it. What could be several
+// attempts is refused.
 func (h *History) Find(text string, within Scope) (*Attempt, error) {
 	if a := h.byID[text]; a != nil {
 		return a, nil
@@ -32,6 +33,7 @@ func (h *History) Find(text string, within Scope) (*Attempt, error) {
 		return nil, h.Unknown(text, within) // a class is not the attempts whose ids begin with it
 	}
 	ways := []func(*Attempt) bool{
+		func(a *Attempt) bool { return a.classAndNumber() == text },
 		func(a *Attempt) bool { return a.Name == text },
 		func(a *Attempt) bool { return strings.HasPrefix(a.ID, text) },
 	}
@@ -101,7 +103,17 @@ func ambiguous(text string, found []*Attempt) error {
 	if more := len(found) - most; more > 0 {
 		ids = append(ids, fmt.Sprintf("and %d more", more))
 	}
-	return refusal.Newf(refusal.UnknownName, "%q could be %d attempts: %s", text, len(found), strings.Join(ids, ", ")).WithHint("give more of the id")
+	last := found[len(found)-1]
+	return refusal.Newf(refusal.UnknownName, "%q could be %d attempts: %s", text, len(found), strings.Join(ids, ", ")).
+		WithHint("give more of the id, or its class and number, as in %q", last.classAndNumber())
+}
+
+// classAndNumber is the shortest address that stays right: the numbers of a class are its
+// own, whatever target ran. The class is spelled as in ids, because a colon comes before
+// a case.
+func (a *Attempt) classAndNumber() string {
+	class, _, _ := strings.Cut(a.ID, ".")
+	return class + "." + strconv.Itoa(a.Number)
 }
 
 // Addresses are the attempts of a scope as people may type them: "latest", ids and names.

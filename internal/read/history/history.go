@@ -246,6 +246,25 @@ func (a *Attempt) Tasks() int {
 	return a.cases.n + a.unlisted
 }
 
+// Unanswered is how many repetitions asked for a reply that is not recorded: an attempt
+// with some has no score and no verdict. Of an attempt whose records were not read it is
+// what its end says.
+func (a *Attempt) Unanswered() int {
+	n := 0
+	for c := range a.Cases() {
+		if c.Unanswered() {
+			n++
+		}
+	}
+	if a.Finished != nil {
+		n = max(n, a.Finished.Unanswered)
+	}
+	return n
+}
+
+// Unanswered reports whether the case asked for a reply that is not recorded.
+func (c *Case) Unanswered() bool { return c.Context != nil && c.Context.Unanswered }
+
 // Unlisted is how many of them are known by number only, because the list of
 // cases is not at hand: they were not run, or that cannot be told.
 func (a *Attempt) Unlisted() int { return a.unlisted }
@@ -354,6 +373,7 @@ type Context struct {
 	Vantage        string
 	Provenance     string
 	JudgedByModel  bool
+	Unanswered     bool // it asked for a reply that is not recorded
 	// Some of its replies were found only by normalisers: of the class, of the
 	// target.
 	ByClassNormalisers, ByTargetNormalisers bool

@@ -171,7 +171,7 @@ func (s *scanner) slow(c *evidence.CaseScored) error {
 	f.startedMS, f.finishedMS = c.StartedAt.Go().UnixMilli(), c.FinishedAt.Go().UnixMilli()
 
 	ctx := Context{HarnessVersion: c.HarnessVersion, Isolation: c.IsolationClass, Scope: c.IsolationScope, AgentIsolation: c.AgentIsolation, AgentScope: c.AgentScope,
-		Vantage: c.Vantage, Provenance: c.Provenance, JudgedByModel: c.JudgedByModel, Operator: c.Operator}
+		Vantage: c.Vantage, Provenance: c.Provenance, JudgedByModel: c.JudgedByModel, Unanswered: c.Unanswered, Operator: c.Operator}
 	if c.RubricDigest != nil {
 		ctx.Rubric = *c.RubricDigest
 	}
@@ -370,6 +370,7 @@ func (s *scanner) fast(body []byte) bool {
 	}
 	p.lit(`,"turns":`)
 	f.turns = p.count()
+	c.unanswered = p.try(`,"unanswered":true`)
 	var unpriced *int64
 	if p.try(`,"unpriced_calls":`) {
 		n := p.count()
@@ -407,7 +408,7 @@ func (s *scanner) fast(body []byte) bool {
 	}
 	scored := f.outcome == passed || f.outcome == failed
 	if scored != hasScore || !scored && !hasReason || scored && passedSays != (f.outcome == passed) ||
-		f.finishedMS < f.startedMS || f.rollbacksVerified > f.rollbacks || execution < 1 || repeat < 1 {
+		c.unanswered && f.outcome != errored && f.outcome != unscored || f.finishedMS < f.startedMS || f.rollbacksVerified > f.rollbacks || execution < 1 || repeat < 1 {
 		return false
 	}
 	f.execution, f.repeat = small(execution), small(repeat)
@@ -548,7 +549,7 @@ func (s *scanner) list(p *pos) *[]string {
 type contextText struct {
 	harness, isolation, scope, agent, agentScope, vantage, provenance []byte
 	worker, workerVersion                                             []byte
-	judged, byClass, byTarget                                         bool
+	judged, unanswered, byClass, byTarget                             bool
 	operator                                                          digest.ID
 	rubric, image                                                     digest.Content
 }
@@ -558,12 +559,12 @@ type contextText struct {
 func (s *scanner) contextOf(c *contextText) *Context {
 	if k := s.last; k != nil && k.HarnessVersion == string(c.harness) && k.Isolation == string(c.isolation) && k.Scope == string(c.scope) &&
 		k.AgentIsolation == string(c.agent) && k.AgentScope == string(c.agentScope) && k.Vantage == string(c.vantage) && k.Provenance == string(c.provenance) &&
-		k.JudgedByModel == c.judged && k.ByClassNormalisers == c.byClass && k.ByTargetNormalisers == c.byTarget && k.Operator == c.operator && k.Rubric == c.rubric && k.Image == c.image &&
+		k.JudgedByModel == c.judged && k.Unanswered == c.unanswered && k.ByClassNormalisers == c.byClass && k.ByTargetNormalisers == c.byTarget && k.Operator == c.operator && k.Rubric == c.rubric && k.Image == c.image &&
 		k.Worker == string(c.worker) && k.WorkerVersion == string(c.workerVersion) {
 		return k
 	}
 	return s.intern(Context{string(c.harness), string(c.isolation), string(c.scope), string(c.agent), string(c.agentScope), string(c.vantage), string(c.provenance),
-		c.judged, c.byClass, c.byTarget, c.operator, c.rubric, c.image, string(c.worker), string(c.workerVersion)})
+		c.judged, c.unanswered, c.byClass, c.byTarget, c.operator, c.rubric, c.image, string(c.worker), string(c.workerVersion)})
 }
 
 // A planned is a case of a case list, good until the next one is seen.

@@ -15,7 +15,18 @@ const around = 4
 // went in [-these-], words that came in {+these+}, with a few around them. White space
 // counts only where nothing else differs.
 func WordDiff(was, now string) string {
-	a, b := strings.FieldsFunc(was, unicode.IsSpace), strings.FieldsFunc(now, unicode.IsSpace)
+	a, b := wordsOf(was), wordsOf(now)
+	pieces := piecesOf(a, b)
+	if len(pieces) == len(a) && len(a) == len(b) && !changed(pieces) {
+		return "only white space differs"
+	}
+	return join(pieces)
+}
+
+func wordsOf(text string) []string { return strings.FieldsFunc(text, unicode.IsSpace) }
+
+// piecesOf is how the words a become the words b.
+func piecesOf(a, b []string) []piece {
 	var pieces []piece
 	i, j := 0, 0
 	for _, m := range append(similarity.Align(a, b), similarity.Match{A: len(a), B: len(b)}) {
@@ -27,10 +38,7 @@ func WordDiff(was, now string) string {
 		}
 		i, j = m.A+1, m.B+1
 	}
-	if len(pieces) == len(a) && len(a) == len(b) && !changed(pieces) {
-		return "only white space differs"
-	}
-	return join(pieces)
+	return pieces
 }
 
 // A piece is one word that stayed, or words that went and came.

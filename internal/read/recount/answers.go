@@ -33,6 +33,9 @@ type Run struct {
 	Unscored      int                   `json:"unscored"`
 	Truncated     int                   `json:"truncated"`
 	Errors        int                   `json:"errors"`
+	Unanswered    int                   `json:"unanswered,omitempty"` // of the errors and the unscored: what no recording answers
+	Missing       *Missing              `json:"missing,omitempty"`    // what it would take to answer them
+	Mixed         *Mixed                `json:"mixed,omitempty"`      // of an attempt in which models are asked for what is not recorded
 	MeanScore     *float64              `json:"mean_score"`
 	FailureModes  []string              `json:"failure_modes"`
 	NotRun        int                   `json:"not_run,omitempty"`
@@ -60,6 +63,44 @@ type Run struct {
 	// Of an attempt that was registered to be submitted: whether it can be, and why.
 	Submittable *bool  `json:"submittable,omitempty"`
 	Reason      string `json:"reason,omitempty"`
+}
+
+// A Mixed says how many cases recordings answered, and how many a model, in an attempt in
+// which models are asked for what is not recorded.
+type Mixed struct {
+	Replayed int `json:"replayed"`
+	Asked    int `json:"asked_live"`
+}
+
+// MixedOf counts; nil of an attempt that does not mix.
+func MixedOf(a *history.Attempt) *Mixed {
+	r := a.Plan.Replies
+	if r == nil || r.From != evidence.FromCassette || r.OnMiss != evidence.OnMissLive {
+		return nil
+	}
+	m := &Mixed{}
+	for c := range a.Cases() {
+		switch {
+		case c.Index < 0 || c.Unanswered():
+		case c.Cached != nil && c.Cached.Replies < c.Cached.Calls:
+			m.Asked++
+		default:
+			m.Replayed++
+		}
+	}
+	return m
+}
+
+// A Missing is the estimate of what it would take to answer an attempt.
+type Missing struct {
+	Cases   []string `json:"cases"` // that ask something new
+	Command string   `json:"command"`
+	// EstimateUSD is what they cost when they were last recorded, or what cases of the
+	// class did; null if nothing is known. UnknownCases are not in it.
+	EstimateUSD  *float64 `json:"estimate_usd"`
+	UnknownCases int      `json:"unknown_cases,omitempty"`
+	Estimate     string   `json:"estimate"` // the same in words, and how it was made
+	Failed       []string `json:"failed"`   // of the cases that could be answered, those that did not pass
 }
 
 // SetCost says what the cases cost.

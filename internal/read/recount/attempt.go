@@ -65,7 +65,8 @@ func (r *Recounted) planned(a *history.Attempt) {
 // its records as they are, before amendments.
 type attemptSum struct {
 	outcomes  map[evidence.Outcome]int
-	mean      *float64
+	mean      *float64 // nil if some are unanswered
+	missing   int      // unanswered
 	modes     []string
 	cost      cost.Cost
 	isolation string
@@ -101,6 +102,9 @@ func sumOf(a *history.Attempt) (*attemptSum, error) {
 		}
 		s.outcomes[c.Outcome()]++
 		s.cost = s.cost.Plus(c.Cost)
+		if c.Unanswered() {
+			s.missing++
+		}
 		if c.WasScored() {
 			total += c.Score
 			scored++
@@ -124,7 +128,7 @@ func sumOf(a *history.Attempt) (*attemptSum, error) {
 			s.isolation = "mixed"
 		}
 	}
-	if scored > 0 {
+	if scored > 0 && s.missing == 0 {
 		mean := total / float64(scored)
 		s.mean = &mean
 	}
@@ -155,6 +159,7 @@ func (r *Recounted) finish(a *history.Attempt, s *attemptSum) error {
 	maps.DeleteFunc(written, func(_ evidence.Outcome, n int) bool { return n == 0 })
 	r.Compare(where, "outcomes", f.Outcomes, s.outcomes, maps.Equal(written, s.outcomes))
 	r.Compare(where, "mean_score", f.MeanScore, s.mean, nearMean(f.MeanScore, s.mean))
+	r.Compare(where, "unanswered", f.Unanswered, s.missing, f.Unanswered == s.missing)
 	r.Compare(where, "failure_modes", f.FailureModes, s.modes, slices.Equal(f.FailureModes, s.modes))
 	r.Compare(where, "cost_microdollars", f.CostMicroUSD, s.cost.MicroUSD, f.CostMicroUSD == s.cost.MicroUSD)
 	// An end that leaves out what its records tell says less than is known.

@@ -29,6 +29,15 @@ func (s *Source) run(name string, data []byte) (*Recounted, error) {
 		return nil, err
 	}
 	unmade := make(map[string]string)
+	if kept.Scorecard == nil && a.Unanswered() > 0 {
+		// It has none. Everything else is made again.
+		unmade["attempt"] = "how many attempts there were when it was read back is not kept with it"
+		if err := s.decideAgain(h, a, made, unmade); err != nil {
+			return nil, err
+		}
+		made.Missing = kept.Missing // what it would have cost then is not known now
+		return out, out.document(name, data, made, unmade)
+	}
 	if kept.Scorecard == nil {
 		// A run that could not read its attempt back says no more than this.
 		made.Attempt.Of, made.Attempt.Properties = 0, nil
@@ -107,8 +116,9 @@ func (s *Source) summary(h *history.History, a *history.Attempt, kept *Run) (*Ru
 	made := &Run{Attempt: RunLineOf(a), Class: a.Class, Target: a.Target, Total: a.Tasks(),
 		Passed: sum.outcomes[evidence.Passed], Failed: sum.outcomes[evidence.Failed], Skipped: sum.outcomes[evidence.Skipped],
 		Unscored: sum.outcomes[evidence.Unscored], Truncated: sum.outcomes[evidence.Truncated], Errors: sum.outcomes[evidence.Errored],
-		MeanScore: sum.mean, FailureModes: sum.modes, JudgeCostUSD: kept.JudgeCostUSD, JudgeUnpriced: kept.JudgeUnpriced, Isolation: sum.isolation,
+		Unanswered: sum.missing, MeanScore: sum.mean, FailureModes: sum.modes, JudgeCostUSD: kept.JudgeCostUSD, JudgeUnpriced: kept.JudgeUnpriced, Isolation: sum.isolation,
 		Rules: scorecard.Rules, NotRun: a.Tasks() - sum.records(), Head: h.Head, Finished: a.Finished != nil}
+	made.Mixed = MixedOf(a)
 	made.SetCost(sum.cost)
 	// Before its end only the journal knows what an attempt paid.
 	if made.Paid = kept.Paid; a.Finished != nil {

@@ -12,6 +12,7 @@ import (
 	"tallystick/internal/record/cost"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/vantage"
 )
@@ -352,6 +353,18 @@ func Of(h *history.History, v View) (*Card, error) {
 	}
 	c.By = breakdown(tasks, c.Totals, v)
 	return c, nil
+}
+
+// RequireAnswered refuses an attempt of which cases asked for replies that are not
+// recorded: what was answered is a part of it, of which no rate or difference is one of
+// the bench.
+func RequireAnswered(a *history.Attempt) error {
+	n := a.Unanswered()
+	if n == 0 {
+		return nil
+	}
+	return refusal.Newf(refusal.NotAnswered, "attempt %s has no score: %d of %d cases ask something new, which is not recorded", a.ID, n, a.Tasks()).
+		WithHint(`"tally run %s --target %s --live" asks the model; "tally show %s" lists the cases`, a.Class, plain.ShellWord(a.Target), a.ID)
 }
 
 // LineOf says which attempt it is.

@@ -165,6 +165,11 @@ func Compare(a, b *history.Attempt, o CompareOptions) (*Comparison, error) {
 	if a == b {
 		return nil, refusal.Newf(refusal.Usage, "%s is given twice", a.ID).WithHint("name two attempts")
 	}
+	for _, x := range []*history.Attempt{a, b} {
+		if err := RequireAnswered(x); err != nil {
+			return nil, err
+		}
+	}
 	differ := a.Plan.BenchDigest != b.Plan.BenchDigest || a.Class != b.Class
 	across := differ && (o.AcrossBenches || !sameScoring(a, b))
 	if across && !o.AcrossBenches {

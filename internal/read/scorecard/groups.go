@@ -50,6 +50,7 @@ func classTargetOf(key [2]string, attempts []*history.Attempt) ClassTarget {
 		switch whole := !a.Plan.Filtered && a.Plan.Reduce == "" && a.Plan.StopEarly == nil; {
 		case a.Finished == nil:
 			g.Unfinished++
+		case a.Unanswered() > 0: // it has no score
 		case newest == nil || whole || newest.Plan.Filtered || newest.Plan.Reduce != "" || newest.Plan.StopEarly != nil:
 			newest = a
 		}

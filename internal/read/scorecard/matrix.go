@@ -1,6 +1,7 @@
 package scorecard
 
 import (
+	"fmt"
 	"slices"
 
 	"tallystick/internal/read/history"
@@ -30,6 +31,9 @@ type MatrixTarget struct {
 	Attempt string           `json:"attempt,omitempty"`
 	Error   string           `json:"error,omitempty"` // why there is no attempt, or none that finished
 	Reduce  evidence.Reducer `json:"reduce,omitempty"`
+	// Unanswered is how many of its cases asked for replies that are not recorded. Then
+	// it has no rate, and the zeros below say nothing.
+	Unanswered int `json:"unanswered,omitempty"`
 
 	Tasks     int         `json:"tasks"`
 	Solved    int         `json:"solved"`
@@ -93,7 +97,7 @@ func MatrixOf(entries []MatrixEntry) (*Matrix, error) {
 			break
 		}
 		for _, b := range entries[i+1:] {
-			if a.Attempt == nil || b.Attempt == nil {
+			if !a.whole() || !b.whole() {
 				continue
 			}
 			p, err := pairOf(a, b)
@@ -137,6 +141,10 @@ func GridOf(entries []MatrixEntry) *Matrix {
 	return m
 }
 
+// whole reports whether there is an attempt that can be compared: one that is not
+// answered has no rate.
+func (e *MatrixEntry) whole() bool { return e.Attempt != nil && e.Attempt.Unanswered() == 0 }
+
 func (e *MatrixEntry) line() MatrixTarget {
 	t := MatrixTarget{Target: e.Target, Error: e.Error}
 	if e.Attempt == nil {
@@ -145,6 +153,10 @@ func (e *MatrixEntry) line() MatrixTarget {
 	t.Attempt, t.Reduce = e.Attempt.ID, e.Attempt.Plan.Reduce
 	if f := e.Attempt.Finished; f != nil {
 		t.RuntimeMS = &f.RuntimeMS
+	}
+	if t.Unanswered = e.Attempt.Unanswered(); t.Unanswered > 0 {
+		t.Error = fmt.Sprintf("not answered: %d of %d cases ask something new", t.Unanswered, e.Attempt.Tasks())
+		return t
 	}
 	if c := e.Card; c != nil {
 		t.Tasks, t.Solved, t.Cases, t.SolveRate, t.CI95 = c.TotalTasks, c.Solved, c.DistinctCases, c.SolveRate, c.SolveRateCI95

@@ -117,6 +117,10 @@ func (x *Matrix) printTotals(out io.Writer) {
 			fmt.Fprintf(w, "%d\t-\n", i+1)
 			continue
 		}
+		if t.Unanswered > 0 {
+			fmt.Fprintf(w, "%d\tnot answered\n", i+1)
+			continue
+		}
 		mean, interval := "-", "-"
 		if t.MeanScore != nil {
 			mean, interval = plain.Score(*t.MeanScore, 4), fmt.Sprintf("[%.4f, %.4f]", t.MeanCI95[0], t.MeanCI95[1])

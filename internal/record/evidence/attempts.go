@@ -296,6 +296,7 @@ type CaseScored struct {
 	Tokens          int64            `json:"tokens"`
 	ToolCalls       *ToolCallCount   `json:"tool_calls,omitempty"` // by how they are known; nil if they are not seen
 	Turns           int              `json:"turns"`
+	Unanswered      bool             `json:"unanswered,omitempty"`     // it asked for a reply that is not recorded, and no model might be asked
 	Unpriced        *int64           `json:"unpriced_calls,omitempty"` // whose cost is not in CostMicroUSD; nil if the record does not tell
 	Vantage         string           `json:"vantage"`
 	Worker          *Worker          `json:"worker,omitempty"` // of a fleet, that drove the case; nil if the operator's own program did
@@ -350,6 +351,9 @@ type AttemptFinished struct {
 	// Paid is what the attempt cost whether it was scored or not, the judge
 	// included; nil if nothing was live.
 	Paid *Paid `json:"paid,omitempty"`
+	// Unanswered is how many records are unanswered. An attempt that has some has no
+	// score: what was answered is a part of it.
+	Unanswered int `json:"unanswered,omitempty"`
 	// Stopped is there if the plan has stop_early. What it says follows from the
 	// records, and readers hold it against them.
 	Stopped *Stopped `json:"stopped,omitempty"`

@@ -98,6 +98,8 @@ func (f *AttemptFinished) Validate() error {
 		}
 	}
 	switch {
+	case f.Unanswered < 0:
+		return broken("unanswered", "is %d, expected at least 1", f.Unanswered)
 	case f.Unpriced != nil && *f.Unpriced < 0:
 		return broken("unpriced_calls", "is %d, expected at least 0", *f.Unpriced)
 	case f.CostUntold != 0 && f.Unpriced == nil:
@@ -556,6 +558,8 @@ func (c *CaseScored) Validate() error {
 		return broken("score.passed", "is %v, and outcome is %v", c.Score.Passed, c.Outcome)
 	case c.Reason == "" && (c.Outcome == "skipped" || c.Outcome == "errored" || c.Outcome == "unscored" || c.Outcome == "truncated"):
 		return broken("reason", "is missing, and outcome is %v", c.Outcome)
+	case c.Unanswered && (c.Outcome == "passed" || c.Outcome == "failed" || c.Outcome == "skipped" || c.Outcome == "truncated"):
+		return broken("unanswered", "is there, and outcome is %v", c.Outcome)
 	case c.FinishedAt.Before(c.StartedAt):
 		return broken("started_at", "is %v, expected at most finished_at, which is %v", c.StartedAt, c.FinishedAt)
 	}

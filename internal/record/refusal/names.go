@@ -63,6 +63,8 @@ const (
 
 	RecordingInCI         Name = "RecordingInCI"
 	RecordingNotConfirmed Name = "RecordingNotConfirmed"
+	SpendingNotPermitted  Name = "SpendingNotPermitted"
+	PermissionInvalid     Name = "PermissionInvalid"
 )
 
 // Asked wrongly (exit 2).
@@ -219,8 +221,10 @@ var meanings = map[Name]meaning{
 	CalibrationFailed:   {ExitFailed, "the answers to the calibration set are copied, or every attempt is used"},
 	RateLimited:         {ExitFailed, "too many requests in a short time"},
 
-	RecordingInCI:         {ExitFailed, "recording was asked for where CI is set; cassettes are recorded by a person"},
-	RecordingNotConfirmed: {ExitFailed, "the operator did not confirm the recording at a terminal, so nothing was sent"},
+	RecordingInCI:         {ExitFailed, "recording was asked for where CI is set, without --ci and a limit"},
+	RecordingNotConfirmed: {ExitFailed, "the operator did not confirm the recording, at a terminal or with --yes and a limit, so nothing was sent"},
+	SpendingNotPermitted:  {ExitFailed, "a run was to pay models, and the operator gave no permission and no limit for it; nothing was sent"},
+	PermissionInvalid:     {ExitFailed, "a permission to spend in the user's state folder is a link, of another user, writable by others, or does not parse"},
 
 	Usage:        {ExitUsage, "wrong flags or arguments"},
 	UnknownName:  {ExitUsage, "no class, case, target, attempt, key or entry is called that"},
@@ -297,5 +301,5 @@ var meanings = map[Name]meaning{
 	AuditNotClean:      {ExitGate, "the audit found signs of cheating"},
 	AuditNotComplete:   {ExitGate, "the audit found nothing in what was recorded, and --strict wants all evidence"},
 
-	NotAnswered: {ExitUnanswered, "an offline run asked for replies that are not recorded; nothing else was wrong with it"},
+	NotAnswered: {ExitUnanswered, "cases asked for replies that are not recorded, and no model might be asked: there is no score and no verdict"},
 }

@@ -20,6 +20,11 @@ func fileIDOf(info fs.FileInfo) (fileID, bool) {
 	return fileID{uint64(st.Dev), uint64(st.Ino)}, st.Nlink > 1
 }
 
+func inodeOf(info fs.FileInfo) uint64 {
+	id, _ := fileIDOf(info)
+	return id.inode
+}
+
 func permissions(info fs.FileInfo) fs.FileMode { return info.Mode().Perm() }
 
 // ownerOf is whom what is put into a folder must belong to: root works for the

@@ -10,6 +10,8 @@ type fileID struct{}
 
 func fileIDOf(fs.FileInfo) (fileID, bool) { return fileID{}, false }
 
+func inodeOf(fs.FileInfo) uint64 { return 0 }
+
 // permissions are those of a new entry: Windows has none of the kind.
 func permissions(info fs.FileInfo) fs.FileMode {
 	if info.IsDir() {

@@ -54,6 +54,48 @@ type Settings struct {
 	// TestImage is the root file system that tests find, by the digest of an image of
 	// "tally sandbox image"; "" is that of whatever machine they run on.
 	TestImage string
+
+	// Live lowers what a permission of this user lets a run spend; it gives none.
+	Live Live
+}
+
+// Live are limits on what runs may pay, in micro-dollars and calls; 0 sets none.
+type Live struct {
+	MaxCostPerRun, MaxCostPerDay int64
+	MaxCallsPerDay               int64
+}
+
+// liveFile is how they are written, in dollars.
+type liveFile struct {
+	MaxCostPerRun  *float64 `json:"max_cost_per_run,omitempty"`
+	MaxCostPerDay  *float64 `json:"max_cost_per_day,omitempty"`
+	MaxCallsPerDay *int64   `json:"max_calls_per_day,omitempty"`
+}
+
+func (f *liveFile) limits() (l Live, err error) {
+	if f == nil {
+		return l, nil
+	}
+	for _, x := range []struct {
+		name string
+		is   *float64
+		to   *int64
+	}{{"max_cost_per_run", f.MaxCostPerRun, &l.MaxCostPerRun}, {"max_cost_per_day", f.MaxCostPerDay, &l.MaxCostPerDay}} {
+		if x.is == nil {
+			continue
+		}
+		// Nothing less than a micro-dollar: 0 would be no limit.
+		if !(*x.is >= 1e-6 && *x.is <= 1e6) {
+			return l, fmt.Errorf("live: %s is %v, expected more than 0 and at most a million dollars", x.name, *x.is)
+		}
+		*x.to = int64(*x.is * 1e6)
+	}
+	if n := f.MaxCallsPerDay; n != nil {
+		if l.MaxCallsPerDay = *n; *n < 1 {
+			return l, fmt.Errorf("live: max_calls_per_day is %d, expected 1 or more", *n)
+		}
+	}
+	return l, nil
 }
 
 // A TestMount is a folder of this machine that the tests of coding cases find,
@@ -80,6 +122,7 @@ type settingsFile struct {
 
 	TestMounts []TestMount `json:"test_mounts,omitempty"`
 	TestImage  string      `json:"test_image,omitempty"`
+	Live       *liveFile   `json:"live,omitempty"`
 }
 
 const maxSettingsBytes = 1 << 20
@@ -118,7 +161,11 @@ func parseSettings(name string, data []byte) (Settings, error) {
 	if f.Quorum != nil {
 		s.Quorum = *f.Quorum
 	}
-	if err := s.validate(); err != nil {
+	live, err := f.Live.limits()
+	if s.Live = live; err == nil {
+		err = s.validate()
+	}
+	if err != nil {
 		return Settings{}, refusal.Newf(refusal.Malformed, "%s: %w", name, err).WithHint("correct it; nothing was done")
 	}
 	return s, nil

@@ -54,6 +54,7 @@ type run struct {
 	watch      *watcher      // nil if nothing is noted
 	grader     *grade.Grader // once it is needed
 	started    time.Time
+	unjudged   bool // grading asked for a reply that is not recorded
 }
 
 var errWallClock = errors.New("the time for the case is over")
@@ -288,6 +289,7 @@ func (r *run) finish(ctx context.Context) (*Graded, error) {
 	if stop != nil {
 		g.Record.Reason = r.whyStopped(stop)
 		g.Record.Outcome = evidence.Errored
+		g.Record.Unanswered = isUnanswered(stop)
 		if stop.Kind == session.Truncated {
 			g.Record.Outcome = evidence.Truncated
 		}

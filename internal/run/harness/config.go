@@ -33,6 +33,10 @@ type Config struct {
 
 	Select func(*scenario.Task) bool // which of the selected cases; nil for all
 
+	// Rank, if not nil, is in which order [Rehearse] drives them: those of a lower rank
+	// first, and those of the same rank in the order of the bench.
+	Rank func(caseID string) int
+
 	// FirstPolicy is for an attempt whose plan names no policy: without one of its
 	// own, the class has that of its mode, whatever tools its cases offer.
 	FirstPolicy bool
@@ -68,6 +72,7 @@ type Config struct {
 type Parties struct {
 	People   People   // answer approvals; without them a case waits for a resume
 	Judge    Judge    // without one, what needs a model's verdict is unscored
+	Replayer Judge    // judges where no model may be asked, in a run in which Judge may; nil for Judge
 	Live     Live     // answers model calls; nil in a replay
 	Drivers  Drivers  // drive the cases elsewhere; nil if they are driven in this process
 	Progress Progress // is told of each case that is recorded
@@ -103,6 +108,13 @@ type Live interface {
 	// Redactor takes secrets, such as the keys of providers, out of events; nil
 	// if nothing of the events is kept.
 	Redactor() *cassette.Redactor
+}
+
+// An Estimator is a live side that is told, before it is asked, which of the cases of an
+// attempt ask something new. A refusal of the name NotAnswered says that it will not be
+// asked: the cases are then recorded as not answered.
+type Estimator interface {
+	Ahead(cases []string, of int) error
 }
 
 // A Spender is a live side that costs money: its calls are kept in a journal, and

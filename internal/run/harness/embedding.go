@@ -26,8 +26,9 @@ func (r *run) embed(ctx context.Context, g *Graded, broken *error) func(string, 
 		case refusal.Is(err, refusal.JournalDiffers), refusal.Is(err, refusal.ReplyInvalid):
 			*broken = err
 			return grade.Embedded{}, err.Error()
-		case refusal.Is(err, refusal.CassetteMiss):
+		case isUnanswered(err):
 			class := r.w.cfg.Bench.Class()
+			r.unjudged = true
 			return grade.Embedded{}, fmt.Sprintf("none are recorded for these texts; \"tally record %s\" records them, \"tally run %s --live\" asks for them", class, class)
 		case err != nil:
 			return grade.Embedded{}, err.Error()

@@ -2,7 +2,6 @@ package harness
 
 import (
 	"slices"
-	"strings"
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/cost"
@@ -48,7 +47,7 @@ func briefOf(index int64, r *evidence.CaseScored, last **circumstances) brief {
 		b.cached = r.Cached.CostMicroUSD
 	}
 	now := circumstances{rubric: r.RubricDigest, image: r.ImageDigest, class: r.IsolationClass, agent: r.AgentIsolation, vantage: r.Vantage,
-		missed: r.Outcome == evidence.Errored && strings.HasPrefix(r.Reason, string(refusal.CassetteMiss)+":")}
+		missed: r.Unanswered}
 	if r.Score != nil {
 		b.score = r.Score.Score
 		now.modes = r.Score.FailureModes
@@ -74,8 +73,8 @@ type Summary struct {
 	Target         string
 	Planned        int
 	Outcomes       map[evidence.Outcome]int
-	Unanswered     int      // of the errors, those that asked for a reply that is not recorded
-	MeanScore      *float64 // over scored cases; nil if there is none
+	Unanswered     int      // cases that asked for a reply that is not recorded: then there is no score
+	MeanScore      *float64 // over scored cases; nil if there is none, or if some are unanswered
 	FailureModes   []string
 	Cost           cost.Cost
 	Paid           *evidence.Paid // by every execution and the judge; nil if nothing was live
@@ -133,7 +132,7 @@ func (a *attempt) summary() *Summary {
 		s.FailureModes = append(s.FailureModes, m)
 	}
 	slices.Sort(s.FailureModes)
-	if scored > 0 {
+	if scored > 0 && s.Unanswered == 0 {
 		mean := sum / float64(scored)
 		s.MeanScore = &mean
 	}
@@ -164,7 +163,7 @@ func (a *attempt) finish() error {
 		return err
 	}
 	f := &evidence.AttemptFinished{SchemaVersion: evidence.SchemaVersion, Attempt: a.id, Outcomes: s.Outcomes, MeanScore: s.MeanScore, FailureModes: s.FailureModes,
-		Events: &listed, EventCount: a.list.count, RuntimeMS: max(0, now.Sub(a.started).Milliseconds()), CostMicroUSD: s.Cost.MicroUSD, Unpriced: &s.Cost.Unpriced, CostUntold: s.Cost.Untold, Paid: s.Paid, Stopped: s.Stopped}
+		Events: &listed, EventCount: a.list.count, RuntimeMS: max(0, now.Sub(a.started).Milliseconds()), CostMicroUSD: s.Cost.MicroUSD, Unpriced: &s.Cost.Unpriced, CostUntold: s.Cost.Untold, Paid: s.Paid, Unanswered: s.Unanswered, Stopped: s.Stopped}
 	if err := a.sets(f); err != nil {
 		return err
 	}

@@ -136,7 +136,7 @@ func (r *run) record(g *Graded, result grade.Result) error {
 		g.Record.IsolationClass, g.Record.IsolationScope = string(r.test.Class), string(sandbox.ScopeCase)
 	}
 	if result.Unscored != "" {
-		g.Record.Outcome, g.Record.Reason = evidence.Unscored, head(result.Unscored, 500)
+		g.Record.Outcome, g.Record.Reason, g.Record.Unanswered = evidence.Unscored, head(result.Unscored, 500), r.unjudged
 		return nil
 	}
 	score, err := result.EvidenceScore(r.w.cfg.Bench.Registration(), g.Record.CostMicroUSD, r.w.cfg.Now().Sub(r.started))

@@ -21,6 +21,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -107,7 +108,8 @@ type attempt struct {
 	spent     int64          // micro-dollars, for the limit of the attempt
 	unpriced  int64          // calls that are not in it
 	suspended []string
-	disagreed int // cases that two workers of a fleet ran with another result
+	aside     []job // cases that ask something new, for the second pass
+	disagreed int   // cases that two workers of a fleet ran with another result
 	finished  bool
 }
 
@@ -124,10 +126,57 @@ type job struct {
 	repeat    int
 	execution int
 	resumed   bool // an earlier process began this execution and paid for calls
+	begun     bool // the ledger has that it started: the pass before set it aside
+	offline   bool // no model is asked
 }
 
-// runAll runs the cases of the plan that are not recorded yet.
+// runAll runs the cases of the plan that are not recorded yet. Where models are asked for
+// what recordings do not answer, everything is driven offline first: what that takes is
+// known before anything is paid, and the estimate is about exactly the cases that ask
+// something new.
 func (a *attempt) runAll(ctx context.Context) error {
+	if !a.cfg.Spec.asksWhatIsMissing() || a.cfg.Drivers != nil {
+		return a.pass(ctx, a.left, false)
+	}
+	first := slices.Clone(a.left)
+	first = slices.DeleteFunc(first, func(j job) bool {
+		if j.resumed { // it has paid for calls: it is brought to its end as it was
+			a.aside = append(a.aside, j)
+		}
+		return j.resumed
+	})
+	if err := a.pass(ctx, first, true); err != nil || len(a.aside) == 0 {
+		return err
+	}
+	again := a.aside
+	a.aside = nil
+	slices.SortFunc(again, func(x, y job) int { return cmp.Or(x.index-y.index, x.repeat-y.repeat) })
+	refused := a.estimate(again)
+	if refused != nil && !isUnanswered(refused) {
+		return refused
+	}
+	for i := range again {
+		again[i].offline = refused != nil // then they are recorded as what they are: not answered
+	}
+	return a.pass(ctx, again, false)
+}
+
+// estimate tells the live side which cases it will be asked about. It may refuse.
+func (a *attempt) estimate(jobs []job) error {
+	e, ok := a.cfg.Live.(Estimator)
+	if !ok {
+		return nil
+	}
+	var ids []string
+	for _, j := range jobs {
+		ids = append(ids, j.id)
+	}
+	return e.Ahead(ids, a.plan.CaseCount*a.plan.Repeat)
+}
+
+// pass runs cases side by side. In the first of two passes, which asks no model, cases
+// that ask something new are set aside: nothing is recorded of them but that they began.
+func (a *attempt) pass(ctx context.Context, jobs []job, first bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	a.offering, a.withdraw = context.WithCancel(ctx)
@@ -137,13 +186,14 @@ func (a *attempt) runAll(ctx context.Context) error {
 	for n := range a.atOnce() {
 		workers.Go(func() {
 			for j := range queue {
+				j.offline = j.offline || first
 				if err := a.runOne(ctx, n, j); err != nil {
 					cancel(err) // the harness itself failed: stop the others
 				}
 			}
 		})
 	}
-	for _, j := range a.left {
+	for _, j := range jobs {
 		if a.decided() {
 			break
 		}
@@ -172,13 +222,13 @@ func (a *attempt) runOne(ctx context.Context, n int, j job) error {
 	if ctx.Err() != nil {
 		return nil // stopped: what has not begun is left for a resume
 	}
-	if !j.resumed && a.decided() {
+	if !j.resumed && !j.begun && a.decided() {
 		return nil // the question is answered: nothing more is begun
 	}
 	if a.cfg.Drivers != nil {
 		return a.runRemote(ctx, j)
 	}
-	if !j.resumed {
+	if !j.resumed && !j.begun {
 		if err := a.startCase(j, ""); err != nil {
 			return err
 		}
@@ -193,6 +243,13 @@ func (a *attempt) runOne(ctx context.Context, n int, j job) error {
 	defer g.release()
 	if g == nil {
 		return nil // killed in the middle: the ledger knows that it began
+	}
+	if j.offline && !j.begun && g.Record.Unanswered {
+		j.begun, j.offline = true, false
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.aside = append(a.aside, j)
+		return nil
 	}
 	return a.put(ctx, j, g)
 }
@@ -216,13 +273,13 @@ func (a *attempt) put(ctx context.Context, j job, g *Graded) error {
 // execute has the worker drive and grade a case, or passes over it if the money
 // is spent. It gives nil if the attempt was stopped meanwhile.
 func (a *attempt) execute(ctx context.Context, n int, j job) (*Graded, error) {
-	given := Job{Attempt: a.id, Case: j.id, Repeat: j.repeat, Execution: j.execution}
+	given := Job{Attempt: a.id, Case: j.id, Repeat: j.repeat, Execution: j.execution, Offline: j.offline}
 	// What was paid for already is brought to its end: nothing new is sent that
 	// does not fit into the limit.
-	if !j.resumed && a.overBudget() {
+	if !j.resumed && !j.offline && a.overBudget() {
 		return a.skip(j, given)
 	}
-	if a.paid != nil {
+	if a.paid != nil && !j.offline {
 		var err error
 		if given.Paid, err = a.paid.Case(journal.Execution{Case: j.id, Repeat: j.repeat, Number: j.execution}); err != nil {
 			return nil, err

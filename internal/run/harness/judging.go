@@ -9,6 +9,7 @@ import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/format"
+	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/extract"
 	"tallystick/internal/run/grade"
 	"tallystick/internal/run/scenario"
@@ -32,19 +33,31 @@ type Judging struct {
 type Judged struct {
 	grade.JudgeOutcome
 	Evidence [][]byte
+	// Unanswered says that there is no score because a reply is not recorded, and that
+	// no model might be asked for it.
+	Unanswered bool
 }
 
 // judge is the judge of this case, nil if there is none. An error of it goes to
 // broken as well: the judge could not do its work, which says nothing about the
 // agent.
 func (r *run) judge(ctx context.Context, g *Graded, broken *error) func(grade.JudgeSpec, extract.Value) (grade.JudgeOutcome, error) {
-	if r.w.cfg.Judge == nil {
+	judge := r.w.cfg.Judge
+	if r.job.Offline && r.w.cfg.Replayer != nil {
+		judge = r.w.cfg.Replayer
+	}
+	if judge == nil {
 		return nil
 	}
 	return func(spec grade.JudgeSpec, value extract.Value) (grade.JudgeOutcome, error) {
 		q := Judging{Attempt: r.job.Attempt, Class: r.w.cfg.Bench.Class(), Case: r.c, Spec: spec, Value: value}
 		q.Models = r.judgeModels()
-		judged, err := r.w.cfg.Judge.Ask(ctx, q)
+		judged, err := judge.Ask(ctx, q)
+		if isUnanswered(err) {
+			// No model might be asked. That is no fault of the judge.
+			judged, err = Judged{JudgeOutcome: grade.JudgeOutcome{Unscored: err.Error()}, Unanswered: true}, nil
+		}
+		r.unjudged = r.unjudged || judged.Unanswered
 		if err != nil {
 			*broken = err
 			return judged.JudgeOutcome, err
@@ -58,6 +71,12 @@ func (r *run) judge(ctx context.Context, g *Graded, broken *error) func(grade.Ju
 		}
 		return judged.JudgeOutcome, nil
 	}
+}
+
+// isUnanswered reports whether a call failed because no recording has its reply and no
+// model might be asked.
+func isUnanswered(err error) bool {
+	return refusal.Is(err, refusal.CassetteMiss) || refusal.Is(err, refusal.NotAnswered)
 }
 
 // judgeModels answers the judge: from calls that are recorded as the judge's,

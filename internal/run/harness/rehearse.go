@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"tallystick/internal/record/refusal"
@@ -18,6 +19,9 @@ func Rehearse(ctx context.Context, cfg Config, visit func(*Graded) error) error 
 		return err
 	}
 	w, jobs := ready.worker, ready.jobs
+	if cfg.Rank != nil {
+		slices.SortStableFunc(jobs, func(a, b job) int { return cfg.Rank(a.id) - cfg.Rank(b.id) })
+	}
 	defer w.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

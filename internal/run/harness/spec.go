@@ -43,6 +43,7 @@ type Spec struct {
 	Cache           bool   // use what earlier live attempts recorded
 	OnMiss          string // fail or live, if no recording answers a call; "" for what Live says
 	MaxCostMicroUSD int64  // for the whole run; 0 for no limit
+	MaxCalls        int64  // to models, for the whole run; 0 for no limit
 
 	Resume        bool   // the newest unfinished attempt of the class and target
 	ResumeCommand string // the command that resumes this run, for hints; "" for one made of class and target
@@ -80,6 +81,8 @@ func (s *Spec) Validate() error {
 		return refusal.Newf(refusal.Usage, "--jobs %d: expected 1 or more", s.Jobs)
 	case s.MaxCostMicroUSD < 0:
 		return refusal.Newf(refusal.Usage, "--max-cost %v: expected more than 0", float64(s.MaxCostMicroUSD)/1e6)
+	case s.MaxCalls < 0:
+		return refusal.Newf(refusal.Usage, "--max-calls %d: expected 1 or more", s.MaxCalls)
 	case s.SubmitIntent && s.Recording == "":
 		return refusal.Newf(refusal.Usage, "--submit-intent with --record-evidence=false: what is not recorded cannot be submitted").WithHint("leave one of them out")
 	}
@@ -194,7 +197,7 @@ func (s *Spec) Replies() *evidence.PlannedReplies {
 	switch onMiss := s.onMiss(); {
 	case s.Cache:
 		return &evidence.PlannedReplies{From: evidence.FromCache, OnMiss: onMiss}
-	case !s.Live && onMiss == evidence.OnMissLive:
+	case s.OnMiss == evidence.OnMissLive:
 		return &evidence.PlannedReplies{From: evidence.FromCassette, OnMiss: onMiss}
 	}
 	return nil
@@ -202,6 +205,12 @@ func (s *Spec) Replies() *evidence.PlannedReplies {
 
 // Pays reports whether models may be asked, which costs money.
 func (s *Spec) Pays() bool { return s.onMiss() == evidence.OnMissLive }
+
+// asksWhatIsMissing reports whether cassettes answer first, and models what they do not.
+func (s *Spec) asksWhatIsMissing() bool {
+	r := s.Replies()
+	return r != nil && r.From == evidence.FromCassette && r.OnMiss == evidence.OnMissLive
+}
 
 // AnswersLive reports whether a live side answers model calls, from recordings of
 // earlier attempts at least.

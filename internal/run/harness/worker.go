@@ -94,6 +94,9 @@ type Job struct {
 	// execution that an earlier process began goes on as far as it is the same:
 	// otherwise there is a refusal of the name JournalDiffers.
 	Paid *journal.Running
+	// Offline asks no model and no judge, in a run that may: it finds out which cases ask
+	// something new.
+	Offline bool
 	// Authored, if not nil, answers in place of replies that the case has for its
 	// agent: they stay with the process that keeps the case.
 	Authored session.Models

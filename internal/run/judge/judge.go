@@ -125,6 +125,9 @@ type Opinion struct {
 	Reason   string
 	Unscored string // why there is no score; Score then means nothing
 
+	// Missing says that there is no score because no reply is recorded.
+	Missing bool
+
 	// Cached says that the verdict was drawn before, and Requests are those that
 	// led to it.
 	Cached   bool
@@ -259,7 +262,7 @@ func (w *work) replay(ctx context.Context) (Opinion, error) {
 	if err != nil || cached != nil {
 		return w.fromCache(cached, events), err
 	}
-	return Opinion{Unscored: missing, Events: events}, nil
+	return Opinion{Unscored: missing, Missing: true, Events: events}, nil
 }
 
 // cached is the verdict in the cache, nil if there is none to be used.
@@ -412,7 +415,7 @@ func (w *work) reply(ctx context.Context, d *Document, pieces *[][]byte, body []
 		if it != nil {
 			w.seen++
 		}
-		if ctx.Err() != nil || refusal.Is(err, refusal.CassetteMiss) || refusal.Is(err, refusal.JournalDiffers) {
+		if ctx.Err() != nil || refusal.Is(err, refusal.CassetteMiss) || refusal.Is(err, refusal.NotAnswered) || refusal.Is(err, refusal.JournalDiffers) {
 			d.Unscored = "the judge was stopped before its verdict was complete"
 			if err == nil {
 				err = context.Cause(ctx)

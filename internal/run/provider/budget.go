@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -9,6 +10,20 @@ import (
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/wire"
 )
+
+// A Limit is the most that calls may cost together. 0 is no limit of that kind, and a
+// budget needs one of them.
+type Limit struct {
+	MicroUSD int64
+	Calls    int64
+}
+
+// A Purse is what else bounds calls, besides the budget: a permission for a day. It
+// is asked before each call is sent, with the most that it can cost, and settles it with
+// what it did cost.
+type Purse interface {
+	Reserve(e *Endpoint, most int64) (settle func(cost int64) error, err error)
+}
 
 // A Budget is the most that calls may cost together. The most that a call can
 // cost is set aside before it is sent, and what it did cost is taken when it
@@ -19,14 +34,26 @@ import (
 // other kinds, such as for searches that a provider does by itself, are not
 // known here.
 type Budget struct {
-	limit int64 // micro-dollars
+	limit Limit
+	purse Purse // nil for none
 
 	mu              sync.Mutex
 	spent, reserved int64
+	calls           int64
 }
 
 // NewBudget returns a budget of so many micro-dollars.
-func NewBudget(limitMicroUSD int64) *Budget { return &Budget{limit: limitMicroUSD} }
+func NewBudget(limitMicroUSD int64) *Budget { return NewLimited(Limit{MicroUSD: limitMicroUSD}, nil) }
+
+// NewLimited returns a budget within a limit, whose calls the purse must allow too. Calls
+// of models without a price are sent only within a limit of calls.
+func NewLimited(l Limit, p Purse) *Budget { return &Budget{limit: l, purse: p} }
+
+// takes reports whether a call may be sent although its price is not known.
+func (b *Budget) takes(err error) bool { return b.limit.Calls > 0 && errors.Is(err, ErrNoPrice) }
+
+// ErrNoPrice says that a model has no price, so that only a limit of calls bounds it.
+var ErrNoPrice = errors.New("has no price")
 
 // Spent is the most that calls can have cost until now: the cost of those
 // whose usage was told, and the upper bound of the others.
@@ -39,15 +66,42 @@ func (b *Budget) Spent() int64 {
 // Spend counts what was spent before this process began, at the most.
 func (b *Budget) Spend(microUSD int64) { b.settle(0, microUSD) }
 
-func (b *Budget) reserve(amount int64) error {
+// reserve sets aside the most that a call can cost. What is set aside is given back by
+// settle, which is nil if the call may not be sent.
+func (b *Budget) reserve(e *Endpoint, amount int64) (settle func(cost int64) error, err error) {
+	if err := b.setAside(amount); err != nil {
+		return nil, err
+	}
+	var day func(int64) error
+	if b.purse != nil {
+		if day, err = b.purse.Reserve(e, amount); err != nil {
+			b.settle(amount, 0)
+			return nil, err
+		}
+	}
+	return func(cost int64) error {
+		b.settle(amount, cost)
+		if day == nil {
+			return nil
+		}
+		return day(cost)
+	}, nil
+}
+
+func (b *Budget) setAside(amount int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if left := b.limit - b.spent - b.reserved; amount > left {
+	if left := b.limit.MicroUSD - b.spent - b.reserved; amount > left && b.limit.MicroUSD > 0 {
 		return refusal.Newf(refusal.LimitReached, "the next call can cost %s and %s are left of %s; it was not sent",
-			plain.Dollars(amount), plain.Dollars(left), plain.Dollars(b.limit)).
+			plain.Dollars(amount), plain.Dollars(left), plain.Dollars(b.limit.MicroUSD)).
 			WithHint("allow more with --max-cost, or bound the call: max_tokens in the request, max_output_tokens in %s", SettingsFile)
 	}
+	if b.limit.Calls > 0 && b.calls >= b.limit.Calls {
+		return refusal.Newf(refusal.LimitReached, "all of %s were made; the next was not sent", plain.Plural(int(b.limit.Calls), "call")).
+			WithHint("allow more with --max-calls")
+	}
 	b.reserved += amount
+	b.calls++
 	return nil
 }
 
@@ -76,7 +130,7 @@ func (e *Endpoint) mostCost(api wire.API, request []byte) (int64, error) {
 	}
 	m, ok := e.model(b.Model)
 	if !ok {
-		return 0, unbounded("the model %.60q has no price", b.Model).
+		return 0, unbounded("the model %.60q %w", b.Model, ErrNoPrice).
 			WithHint("add it under %s: prices: in %s", e.Provider, SettingsFile)
 	}
 	in := int64(len(request)) + inputOverhead

@@ -187,7 +187,7 @@ func (l *Live) answer(ctx context.Context, api wire.API, body []byte, request ca
 			WithHint("a cassette keeps request and reply in one line; send less in one call")
 	}
 	c := &call{live: l, endpoint: e, key: key, api: api, body: body, asked: request, onChunk: onChunk, paid: paid, kept: asked}
-	if c.most, err = e.mostCost(api, request.Canonical()); err != nil && l.cfg.Budget != nil {
+	if c.most, err = e.mostCost(api, request.Canonical()); err != nil && l.cfg.Budget != nil && !l.cfg.Budget.takes(err) {
 		return nil, err
 	}
 	c.bounded = err == nil
@@ -237,8 +237,9 @@ type call struct {
 	body     []byte
 	asked    cassette.Request // in its canonical form
 	onChunk  func(string) error
-	most     int64 // micro-dollars
-	bounded  bool  // most is known
+	most     int64                  // micro-dollars
+	bounded  bool                   // most is known
+	settled  func(cost int64) error // of the budget; nil without one
 
 	kept *replies.Asked
 	paid *journal.Call // nil without a journal
@@ -250,21 +251,20 @@ func (c *call) run(ctx context.Context) (*cassette.Interaction, error) {
 	l := c.live
 	for number := 1; ; number++ {
 		if l.cfg.Budget != nil {
-			if err := l.cfg.Budget.reserve(c.most); err != nil {
+			var err error
+			if c.settled, err = l.cfg.Budget.reserve(c.endpoint, c.most); err != nil {
 				return nil, err
 			}
 		}
 		if err := c.intend(); err != nil {
-			c.settle(0) // and it was not sent
-			return nil, err
+			return nil, errors.Join(err, c.settle(0)) // and it was not sent
 		}
 		r := c.try(ctx)
 		wait, again := c.again(ctx, r, number)
 		if !again {
 			return c.keep(ctx, r)
 		}
-		c.settle(r.cost(nil, c.most))
-		if err := c.failed(r); err != nil {
+		if err := errors.Join(c.settle(r.cost(nil, c.most)), c.failed(r)); err != nil {
 			return nil, err
 		}
 		l.count(func(s *Stats) {
@@ -305,9 +305,9 @@ func (c *call) again(ctx context.Context, r *reply, number int) (time.Duration, 
 func (c *call) keep(ctx context.Context, r *reply) (*cassette.Interaction, error) {
 	l := c.live
 	if r.err != nil && !r.streamed {
-		c.settle(r.cost(nil, c.most))
+		settled := c.settle(r.cost(nil, c.most))
 		l.count(func(s *Stats) { s.Failed++ })
-		if err := c.failed(r); err != nil {
+		if err := errors.Join(settled, c.failed(r)); err != nil {
 			return nil, err
 		}
 		return nil, r.sentError(c.failure(ctx, r.err))
@@ -315,9 +315,9 @@ func (c *call) keep(ctx context.Context, r *reply) (*cassette.Interaction, error
 	it, err := l.cfg.Recorder.Model(cassette.ModelTraffic{API: c.api, Request: c.body, Status: r.status, Headers: kept(r.header),
 		Body: r.body, Streamed: r.streamed, Latency: r.latency, From: r.from, RequestID: requestID(r.header), Purpose: l.cfg.Purpose})
 	if err != nil {
-		c.settle(r.cost(nil, c.most))
+		settled := c.settle(r.cost(nil, c.most))
 		l.count(func(s *Stats) { s.Failed++ })
-		if err := c.failed(r); err != nil {
+		if err := errors.Join(settled, c.failed(r)); err != nil {
 			return nil, err
 		}
 		return nil, r.sentError(fmt.Errorf("the reply of %s: %w", c.endpoint.Provider, c.live.cfg.Access.clean(err)))
@@ -327,11 +327,14 @@ func (c *call) keep(ctx context.Context, r *reply) (*cassette.Interaction, error
 		err = c.kept.Keep(it, false)
 	}
 	if err != nil {
-		c.settle(c.most) // the books have it as sent, and no more
+		settled := c.settle(c.most) // the books have it as sent, and no more
 		l.count(func(s *Stats) { s.Failed++ })
+		return nil, r.sentError(errors.Join(err, settled))
+	}
+	// After the reply is in the books: what cannot be settled stays reserved, at its most.
+	if err := c.settle(r.cost(it, c.most)); err != nil {
 		return nil, r.sentError(err)
 	}
-	c.settle(r.cost(it, c.most))
 	c.release(r)
 	l.count(func(s *Stats) {
 		s.Calls++
@@ -358,10 +361,12 @@ func complete(api wire.API, it *cassette.Interaction) bool {
 	return err == nil
 }
 
-func (c *call) settle(cost int64) {
-	if b := c.live.cfg.Budget; b != nil {
-		b.settle(c.most, cost)
+// settle says what the try that is under way did cost.
+func (c *call) settle(cost int64) error {
+	if c.settled == nil {
+		return nil
 	}
+	return c.settled(cost)
 }
 
 // failure names what went wrong without a key in it.

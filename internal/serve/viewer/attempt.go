@@ -22,6 +22,7 @@ import (
 type attemptData struct {
 	attemptRow
 	Card      *scorecard.Card
+	Answered  int // tasks, of those of the card
 	Counts    counts
 	Histogram template.HTML
 	Budget    template.HTML
@@ -81,6 +82,7 @@ func (v *Viewer) attempt(req *http.Request) (*page, error) {
 	if data.Card, err = v.card(a); err != nil {
 		return nil, err
 	}
+	data.Answered = data.Card.TotalTasks - a.Unanswered()
 	data.Counts, data.endpoints = counted(data.Logged), v.r.History.EndpointsOf(a)
 	data.States, data.Tags = stateTabs(q, data.Counts, data.Filter.State), tagsOf(a, q)
 	data.Histogram, data.Budget = scoreHistogram(a), budgetCurve(a)

@@ -17,6 +17,7 @@ import (
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/gate"
 	"tallystick/internal/read/history"
+	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/share/attest/claim"
 	"tallystick/internal/share/export"
@@ -110,6 +111,9 @@ func ForExport(p *dossier.Place, ask ExportAsk) (*export.Facts, error) {
 // decidedFacts is [FactsOf] with what was decided about the attempt, which the gates of
 // its class say and no fact of its own.
 func decidedFacts(d *dossier.Dossier, public *dossier.Public, glob string) (*export.Facts, error) {
+	if err := scorecard.RequireAnswered(d.Attempt); err != nil {
+		return nil, err
+	}
 	decision, err := gate.Of(d)
 	if err != nil {
 		return nil, err

@@ -42,7 +42,7 @@ var doors = []door{
 	},
 	{
 		"app", "the application is what people do with a workspace: it puts the packages before it together, and every surface builds on it",
-		[]string{"ceremony", "lab", "mine", "doctor", "fleet", "demo", "release"},
+		[]string{"ceremony", "spend", "lab", "mine", "doctor", "fleet", "demo", "release"},
 	},
 	{
 		"serve", "pages and services show what the packages before them decided, and nothing may depend on how it is shown",
