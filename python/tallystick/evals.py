@@ -88,6 +88,7 @@ class EvalResult:
     summary: Dict[str, Any]
     run: Run
     command: str
+    code: int = 0  # the exit code of tally run: 4 if a gate is not met, 5 if a request was not answered
 
     def raise_for_failures(self) -> "EvalResult":
         """Raise EvalFailed unless it passed; give itself back if it did."""
@@ -217,7 +218,7 @@ def _cases(data: Any) -> List[EvalCase]:
         said = get("id")
         said = "" if said is None else str(said)
         text = _shown(c.input)
-        mark = hashlib.sha256(json.dumps([text, _plain(c.expected), said]).encode()).hexdigest()[:8]
+        mark = hashlib.sha256(json.dumps([text, _plain(c.expected), said], ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()[:8]
         if said:
             if said in given:
                 raise ValueError(f"rows {given[said]} and {at} of the data have the same id {said!r:.80}; give each its own, or none")
@@ -555,7 +556,22 @@ def _write_target(workspace: str, name: str, settings: List[str]) -> str:
     return name
 
 
-def _sandboxed(name: str, task: Callable[..., Any], scorers: List[_Scorer], timeout: float) -> List[str]:
+def _source(workspace: str, main: str) -> str:
+    """The folder of a program, or else the program alone, as a target names it: relative to
+    a folder that the workspace lies in, up to the top of the repository."""
+    for wanted in (os.path.dirname(main), main):
+        at = os.path.realpath(workspace)
+        while True:
+            name = os.path.relpath(wanted, at)
+            if name != "." and not name.startswith(".."):
+                return name.replace(os.sep, "/")
+            if os.path.exists(os.path.join(at, ".git")) or os.path.dirname(at) == at:
+                break
+            at = os.path.dirname(at)
+    raise ValueError(f"{main} does not lie in the repository of the workspace {workspace}; with sandbox=True tally must find it there")
+
+
+def _sandboxed(workspace: str, name: str, cases: List[EvalCase], scorers: List[_Scorer]) -> List[str]:
     """The settings of a target that runs the program that calls Eval in the sandbox."""
     functions = [s.name for s in scorers if s.function]
     if functions:
@@ -565,9 +581,12 @@ def _sandboxed(name: str, task: Callable[..., Any], scorers: List[_Scorer], time
         raise ValueError("sandbox=True needs a program in a file, which tally can start again; in a notebook use sandbox=False")
     if sys.prefix == sys.base_prefix:
         raise ValueError("sandbox=True needs a virtual environment with tallystick in it, so that the sandbox has the packages of this program; make one with: python -m venv .venv")
-    main = os.path.abspath(main)
-    return ["kind: command", "command:", f"  command: [python, \"-m\", tallystick, task, {_quote('/agent/' + os.path.basename(main))}, {_quote(name)}]",
-            "  input: json", f"  source: {_quote(os.path.dirname(main))}", f"  venv: {_quote(sys.prefix)}", "  warm: python"]
+    texts = sum(isinstance(c.input, str) for c in cases)
+    if texts not in (0, len(cases)):
+        raise ValueError("with sandbox=True the inputs are all texts, or none is: the task is given what tally has of them")
+    main = os.path.realpath(main)
+    return ["kind: command", "command:", f"  command: [python, \"-m\", tallystick, task, {_quote('/agent/' + os.path.basename(main))}, {_quote(name)}, {'text' if texts else 'json'}]",
+            "  input: json", f"  source: {_quote(_source(workspace, main))}", f"  venv: {_quote(sys.prefix)}", "  warm: python"]
 
 
 # -- Eval ----------------------------------------------------------------------------
@@ -598,23 +617,24 @@ def Eval(name: str, data: Any, task: Callable[..., Any], scorers: Any = (), *, s
     class_name = _write_class(place, name, cases, made, gates, timeout)
     wanted = ["run", class_name, "--jobs", str(max_concurrency), *(["--repeat", str(trials)] if trials > 1 else []), *flags]
     if sandbox:
-        wanted += ["--target", _write_target(place, label, _sandboxed(name, task, made, timeout))]
-        run, outputs = _run(wanted, place, {}), {}
+        wanted += ["--target", _write_target(place, label, _sandboxed(place, name, cases, made))]
+        (run, status), outputs = _run(wanted, place, {}), {}
     else:
         code = _code([task, *(s.function for s in made if s.function)])
         most = min(86400, math.ceil(timeout * (1 + sum(1 for s in made if s.function))) + 5)
         wanted += ["--target", _write_target(place, label, ["kind: http", f"http: {{in_process: true, code: {_quote(code)}, timeout_seconds: {most}}}"])]
         process = _Process(cases, task, made, timeout)
         try:
-            run, outputs = _run(wanted, place, {"TALLY_TASK_URL": process.url, "TALLY_TASK_TOKEN": process.token}), process.outputs
+            (run, status), outputs = _run(wanted, place, {"TALLY_TASK_URL": process.url, "TALLY_TASK_TOKEN": process.token}), process.outputs
         finally:
             process.close()
     result = _result(name, run, place, cases, made, outputs)
+    result.code = status
     _finish(result, quiet)
     return result
 
 
-def _run(args: List[str], workspace: str, more: Dict[str, str]) -> Run:
+def _run(args: List[str], workspace: str, more: Dict[str, str]) -> Tuple[Run, int]:
     """Run tally and wait for it. Ctrl-C ends it in order, so that what is finished stays."""
     p = subprocess.Popen([_program(), *args, "--json", "--quiet", "--workspace", workspace], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                          text=True, encoding="utf-8", env={**os.environ, **more})
@@ -632,7 +652,8 @@ def _run(args: List[str], workspace: str, more: Dict[str, str]) -> Run:
     done = subprocess.CompletedProcess(p.args, p.returncode, out, err)
     if p.returncode not in (0, 4, 5) or not out.strip():
         raise _error(done)
-    return _run_answer(json.loads(out.strip().splitlines()[-1]), p.returncode, "" if p.returncode == 0 else _error(done).message)
+    refused = "" if p.returncode == 0 else _error(done).message
+    return _run_answer(json.loads(out.strip().splitlines()[-1]), p.returncode, refused), p.returncode
 
 
 def _result(name: str, run: Run, workspace: str, cases: List[EvalCase], scorers: List[_Scorer], outputs: Dict[str, List[Tuple[Any, Dict[str, Optional[float]]]]]) -> EvalResult:
@@ -688,10 +709,10 @@ def _end() -> None:
     """End with the status of tally, so that CI is not green over an Eval that did not pass."""
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(max(5 if "NotAnswered" in r.run.raw.get("_name", "") else 4 for r in _failed))
+    os._exit(max(r.code for r in _failed))
 
 
-def task_main(path: str, name: str) -> int:
+def task_main(path: str, name: str, form: str) -> int:
     """In the sandbox: find the task of the Eval called name in the program, and answer one turn."""
     answer_to, sys.stdout = sys.stdout, sys.stderr
     turn = json.loads(sys.stdin.buffer.read().decode("utf-8"))
@@ -706,7 +727,7 @@ def task_main(path: str, name: str) -> int:
     else:
         print(f"{path}: no Eval called {name!r} was reached", file=sys.stderr)
         return 2
-    given = turn["input"]
+    given = json.loads(turn["input"]) if form == "json" else turn["input"]
     output = task(*_task_arguments(task, EvalCase(id="", input=given, expected=None))[0])
     if inspect.isawaitable(output):
         output = asyncio.run(_awaited(output))
