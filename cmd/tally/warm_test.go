@@ -91,7 +91,7 @@ func TestWarmModules(t *testing.T) {
 	w.write("bench/agents/dataset.jsonl", `{"id":"one","input":"hi","expected":"HI","grade":{"kind":"exact"}}
 {"id":"two","input":"ho","expected":"HO","grade":{"kind":"exact"}}
 `)
-	for _, name := range []string{"__init__.py", "__main__.py", "agent.py", "rubric.py", "tally.py"} {
+	for _, name := range []string{"__init__.py", "__main__.py", "agent.py", "evals.py", "rubric.py", "tally.py"} {
 		text, err := os.ReadFile("../../python/tallystick/" + name)
 		if err != nil {
 			t.Fatal(err)

@@ -17,6 +17,10 @@ def vendor(class_dir: str) -> int:
 def main(args: "list[str]") -> int:
     if len(args) == 2 and args[0] == "vendor":
         return vendor(args[1])
+    if len(args) == 4 and args[0] == "task":
+        from .evals import task_main
+
+        return task_main(*args[1:])
     if len(args) == 1 and not args[0].startswith("-"):
         from .agent import main as answer
 

@@ -152,7 +152,10 @@ class Score:
 def run(class_name: str, *flags: str, target: Optional[str] = None, workspace: Optional[str] = None) -> Run:
     """Run an attempt. A gate that is not met gives a Run whose ok is False."""
     chosen = ["--target", target] if target else []
-    said, code, refused = _call(["run", class_name, *chosen, *flags], workspace, (0, 4))
+    return _run_answer(*_call(["run", class_name, *chosen, *flags], workspace, (0, 4)))
+
+
+def _run_answer(said: Dict[str, Any], code: int, refused: str) -> Run:
     return _typed(Run, said, attempt=_typed(RunAttempt, said["attempt"]), ok=code == 0, refused=refused, decision=_decision(said))
 
 

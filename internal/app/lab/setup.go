@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -61,6 +62,11 @@ func warn(c *dossier.Corpus, v *bench.Verified) {
 func setupOf(c *dossier.Corpus, v *bench.Verified, t *agent.Target, spec harness.Spec) (*Setup, error) {
 	if err := checkSandbox(&spec, v.Registration().Isolation); err != nil {
 		return nil, err
+	}
+	if t.HTTP != nil && t.HTTP.InProcess {
+		if err := t.HTTP.Find(c.Getenv); err != nil {
+			return nil, fmt.Errorf("target %s: %w", t.Name, err)
+		}
 	}
 	if t.HTTP != nil && !t.HTTP.Local() && !spec.Pays() {
 		return nil, refusal.Newf(refusal.Usage, "target %s is at %s, and a replay touches no network", t.Name, t.HTTP.URL).

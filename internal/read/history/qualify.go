@@ -38,6 +38,7 @@ const (
 	QualAuthored     = "authored"
 	QualEdited       = "edited"
 	QualUnsandboxed  = "unsandboxed"
+	QualReported     = "reported"
 	QualJudged       = "judged"
 	QualCached       = "cached"
 	QualCalibrated   = "judge_calibrated"
@@ -57,6 +58,7 @@ var saidOfTasks = []struct{ name, words string }{
 	{QualAuthored, "answered by replies that a person wrote: this says nothing about a model"},
 	{QualEdited, "replayed from a recording that was edited, or that this ledger has no entry of"},
 	{QualUnsandboxed, "run by an agent without a sandbox, which may have done more than was seen"},
+	{QualReported, "run in the process that asked for them: answers, and scores of its own functions, are as that process reported them"},
 	{QualJudged, "judged by a model"},
 	{QualCached, "judged by a verdict that was not drawn in this attempt: cached, recorded or authored"},
 	{QualCorrected, "corrected after the run"},
@@ -214,6 +216,7 @@ func (a *Attempt) QualificationsOf(c *Case) []string {
 		{c.Provenance() == "authored", QualAuthored},
 		{c.Provenance() == "edited", QualEdited},
 		{x.AgentIsolation == "none", QualUnsandboxed},
+		{vantage.Of(x.Vantage) == vantage.Reported, QualReported},
 		{x.JudgedByModel, QualJudged},
 		{x.JudgedByModel && !a.drawnFor[c.ID] && !a.asksOnlyForVectors(), QualCached},
 		{c.Amendment != nil || c.Correction != nil, QualCorrected},

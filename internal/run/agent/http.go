@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,13 +34,67 @@ const maxHTTPAnswer = 4 << 20
 // on the reply of a model API as it is. What it does in between cannot be seen
 // from here.
 type HTTP struct {
-	URL            string `json:"url"`
+	URL            string `json:"url,omitempty"`
 	TimeoutSeconds int    `json:"timeout_seconds,omitempty"` // for each turn: 60
+
+	// InProcess says that the agent is a function in the process that asks for the run.
+	// Its URL, which differs from run to run, comes from the environment; it is sent the
+	// id of the case, and may answer with an error and with scores of its own, which
+	// are recorded as reported. Code is what it says its code is.
+	InProcess bool   `json:"in_process,omitempty"`
+	Code      string `json:"code,omitempty"`
+
+	found string `json:"-"`
+	token string `json:"-"`
 }
+
+// TaskURLVariable names, in the environment, where an agent in the asking process
+// listens, and TaskTokenVariable the secret that it wants to hear: other users of the
+// machine reach its port too.
+const (
+	TaskURLVariable   = "TALLY_TASK_URL"
+	TaskTokenVariable = "TALLY_TASK_TOKEN"
+)
+
+// Find takes the URL of an agent in the asking process from the environment.
+func (h *HTTP) Find(getenv func(string) string) error {
+	found := HTTP{URL: getenv(TaskURLVariable), TimeoutSeconds: h.TimeoutSeconds}
+	if found.URL == "" {
+		return refusal.Newf(refusal.Usage, "its function runs in the process that asks for the run, and %s is not set", TaskURLVariable).
+			WithHint("run the program that calls Eval again: docs/code-first.md")
+	}
+	if err := found.validate(); err != nil {
+		return refusal.Newf(refusal.Usage, "%s: %w", TaskURLVariable, err)
+	}
+	if !found.Local() {
+		return refusal.Newf(refusal.Usage, "%s is not on this machine, expected a URL such as http://127.0.0.1:8000/", TaskURLVariable)
+	}
+	h.found, h.token = found.URL, getenv(TaskTokenVariable)
+	return nil
+}
+
+// Isolation is how the agent is kept apart, as the records of its cases have it: one in
+// the asking process not at all.
+func (h *HTTP) Isolation() string {
+	if h.InProcess {
+		return "none"
+	}
+	return "remote"
+}
+
+func (h *HTTP) address() string { return cmp.Or(h.URL, h.found) }
 
 func (h *HTTP) validate() error {
 	u, err := url.Parse(h.URL)
 	switch {
+	case h.InProcess && h.URL != "":
+		return fmt.Errorf("url: an agent in the asking process has none here; it comes from %s", TaskURLVariable)
+	case h.InProcess && len(h.Code) > 200:
+		return fmt.Errorf("code: found %d bytes, expected at most 200", len(h.Code))
+	case h.InProcess && h.TimeoutSeconds >= 0 && h.TimeoutSeconds <= 24*60*60:
+		return nil
+	case !h.InProcess && h.Code != "":
+		return errors.New("code: only an agent in the asking process (in_process: true) says what its code is")
 	case err != nil:
 		return fmt.Errorf("url: %w", err)
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
@@ -57,7 +112,7 @@ func (h *HTTP) validate() error {
 // Local reports whether the agent is on this machine, so that driving it
 // touches no network.
 func (h *HTTP) Local() bool {
-	u, err := url.Parse(h.URL)
+	u, err := url.Parse(h.address())
 	if err != nil {
 		return false
 	}
@@ -84,6 +139,16 @@ type httpTurn struct {
 	Messages []chatMessage `json:"messages"`
 	// Parameters are those of the target's variant; absent without any.
 	Parameters map[string]any `json:"parameters,omitempty"`
+	// Case is the id of the case, for an agent in the asking process alone: another
+	// could tell from its name what is wanted.
+	Case string `json:"case,omitempty"`
+}
+
+// An httpAnswer is what an agent answered in a turn.
+type httpAnswer struct {
+	text    string
+	refused bool
+	scores  []trajectory.ReportedScore
 }
 
 func newHTTPTurn(number int, input string, history []httpMessage, parameters map[string]any) httpTurn {
@@ -116,53 +181,88 @@ func (h *HTTP) drive(ctx context.Context, s *session.Session, c *scenario.Scenar
 		if err := s.StartTurn("", turn.Text); err != nil {
 			return out, err
 		}
-		answer, refused, err := h.turn(ctx, client, s, newHTTPTurn(i+1, turn.Text, history, parameters))
+		asked := newHTTPTurn(i+1, turn.Text, history, parameters)
+		if h.InProcess {
+			asked.Case = s.Case()
+		}
+		answer, err := h.turn(ctx, client, s, asked)
 		if err != nil {
 			return out, err
 		}
-		history = append(history, httpMessage{"user", turn.Text}, httpMessage{"agent", answer})
-		out = Outcome{Answer: answer, Refused: refused}
-		if err := s.CompleteTurn(answer); err != nil {
+		history = append(history, httpMessage{"user", turn.Text}, httpMessage{"agent", answer.text})
+		out = Outcome{Answer: answer.text, Refused: answer.refused}
+		if err := s.CompleteScored(answer.text, answer.scores); err != nil {
 			return out, err
 		}
 	}
 	return out, nil
 }
 
-func (h *HTTP) turn(ctx context.Context, client *http.Client, s *session.Session, t httpTurn) (answer string, refused bool, err error) {
+func (h *HTTP) turn(ctx context.Context, client *http.Client, s *session.Session, t httpTurn) (httpAnswer, error) {
 	body, err := json.Marshal(t)
 	if err != nil {
-		return "", false, err
+		return httpAnswer{}, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, h.address(), bytes.NewReader(body))
 	if err != nil {
-		return "", false, err
+		return httpAnswer{}, err
 	}
 	request.Header.Set("Content-Type", "application/json")
+	if h.token != "" {
+		request.Header.Set("Authorization", "Bearer "+h.token)
+	}
 	event := &trajectory.TransportRequest{Protocol: "http", Method: http.MethodPost, Host: request.URL.Hostname(), Path: request.URL.Path, BytesOut: int64(len(body))}
 	response, err := client.Do(request)
 	if err != nil {
 		event.Error = "no answer"
 		if eerr := s.Event(event); eerr != nil {
-			return "", false, eerr
+			return httpAnswer{}, eerr
 		}
-		return "", false, refusal.Newf(refusal.AgentFailed, "turn %d: asking the agent at %s: %w", t.Turn, request.URL.Host, err)
+		return httpAnswer{}, refusal.Newf(refusal.AgentFailed, "turn %d: asking the agent at %s: %w", t.Turn, request.URL.Host, err)
 	}
 	defer response.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(response.Body, maxHTTPAnswer+1))
 	event.Status, event.BytesIn = response.StatusCode, int64(len(data))
 	if eerr := s.Event(event); eerr != nil {
-		return "", false, eerr
+		return httpAnswer{}, eerr
 	}
 	switch {
 	case err != nil:
-		return "", false, refusal.Newf(refusal.AgentFailed, "turn %d: reading the agent's answer: %w", t.Turn, err)
+		return httpAnswer{}, refusal.Newf(refusal.AgentFailed, "turn %d: reading the agent's answer: %w", t.Turn, err)
 	case len(data) > maxHTTPAnswer:
-		return "", false, refusal.Newf(refusal.AgentFailed, "turn %d: the agent's answer has more than %d bytes", t.Turn, maxHTTPAnswer)
+		return httpAnswer{}, refusal.Newf(refusal.AgentFailed, "turn %d: the agent's answer has more than %d bytes", t.Turn, maxHTTPAnswer)
 	case response.StatusCode != http.StatusOK:
-		return "", false, refusal.Newf(refusal.AgentFailed, "turn %d: the agent answered with status %d, expected 200", t.Turn, response.StatusCode)
+		return httpAnswer{}, refusal.Newf(refusal.AgentFailed, "turn %d: the agent answered with status %d, expected 200", t.Turn, response.StatusCode)
 	}
-	return parseHTTPAnswer(t.Turn, data)
+	if h.InProcess {
+		return parseReported(t.Turn, data)
+	}
+	text, refused, err := parseHTTPAnswer(t.Turn, data)
+	return httpAnswer{text: text, refused: refused}, err
+}
+
+// parseReported reads what an agent in the asking process answers: JSON of ours and
+// nothing else, with the error that its function raised, or its answer and scores.
+func parseReported(turn int, data []byte) (httpAnswer, error) {
+	var a struct {
+		Answer *string                    `json:"answer"`
+		Error  string                     `json:"error"`
+		Scores []trajectory.ReportedScore `json:"scores"`
+	}
+	err := json.Unmarshal(data, &a)
+	switch {
+	case err != nil || !utf8.Valid(data) || a.Answer == nil && a.Error == "":
+		return httpAnswer{}, refusal.Newf(refusal.AgentFailed, `turn %d: the process answered %q, expected JSON with an "answer" or an "error"`, turn, head(data)).
+			WithHint("docs/code-first.md has the protocol")
+	case a.Error != "":
+		return httpAnswer{}, refusal.Newf(refusal.AgentFailed, "the task failed: %s", a.Error)
+	}
+	said := trajectory.TurnCompleted{Scores: a.Scores}
+	if err := said.Validate(); err != nil {
+		return httpAnswer{}, refusal.Newf(refusal.AgentFailed, "turn %d: what the process reported: %w", turn, err).
+			WithHint("a score has a name, and a number from 0 to 1, or a reason why there is none; docs/code-first.md")
+	}
+	return httpAnswer{text: *a.Answer, scores: a.Scores}, nil
 }
 
 func parseHTTPAnswer(turn int, data []byte) (string, bool, error) {

@@ -2,9 +2,11 @@ package agent
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/vantage"
 )
 
 func TestAnswersOfHTTPAgents(t *testing.T) {
@@ -39,5 +41,67 @@ func TestATurnCarriesMessagesThatAModelTakes(t *testing.T) {
 		`"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"yes"},{"role":"user","content":"and?"}]}`
 	if err != nil || string(got) != want {
 		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// TestWhatTheAskingProcessReports: its error is the case's, its scores are numbers from
+// 0 to 1 with a name, each once, and anything else is an error of the case.
+func TestWhatTheAskingProcessReports(t *testing.T) {
+	got, err := parseReported(1, []byte(`{"answer":"Oslo","scores":[{"name":"close","score":0.25,"reason":"near"},{"name":"style","skipped":true}]}`))
+	if err != nil || got.text != "Oslo" || len(got.scores) != 2 || *got.scores[0].Score != 0.25 || !got.scores[1].Skipped {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for body, want := range map[string]string{
+		`{"error":"ValueError: no"}`:    "the task failed: ValueError: no",
+		`{"answer":"x","error":"late"}`: "the task failed: late",
+		`{}`:                            "expected JSON",
+		`{"answer":null}`:               "expected JSON",
+		`{"answer":"x","scores":[{"name":"a","score":1.1}]}`:              "expected 0 to 1",
+		`{"answer":"x","scores":[{"name":"a","score":-0.1}]}`:             "expected 0 to 1",
+		`{"answer":"x","scores":[{"name":"a","score":NaN}]}`:              "expected JSON",
+		`{"answer":"x","scores":[{"name":"a","score":1e999}]}`:            "expected JSON",
+		`{"answer":"x","scores":[{"name":"a","score":"1"}]}`:              "expected JSON",
+		`{"answer":"x","scores":[{"score":1}]}`:                           "name",
+		`{"answer":"x","scores":[{"name":"a"},{"name":"a"}]}`:             "twice",
+		`{"answer":"x","scores":[{"name":"a","score":1,"skipped":true}]}`: "skipped",
+		"{\"answer\":\"\xff\"}":                                           "expected JSON",
+	} {
+		if _, err := parseReported(1, []byte(body)); !refusal.Is(err, refusal.AgentFailed) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", body, err, want)
+		}
+	}
+}
+
+// TestATargetInTheAskingProcess: it names no URL, its digest does not depend on where
+// it listens, and it listens on this machine or is refused.
+func TestATargetInTheAskingProcess(t *testing.T) {
+	const settings = "version: 1\nkind: http\nhttp: {in_process: true, code: \"sha256:00\"}\n"
+	a, err := Parse("task", "targets/task.yaml", []byte(settings))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := a.Digest
+	for url, want := range map[string]string{
+		"":                        "is not set",
+		"https://example.com/":    "not on this machine",
+		"http://example.com/":     "for this machine only",
+		"http://127.0.0.1.nip.io": "for this machine only",
+		"ftp://127.0.0.1/":        "expected http",
+		"http://u:p@127.0.0.1:1/": "secrets",
+	} {
+		if err := a.HTTP.Find(func(string) string { return url }); !refusal.Is(err, refusal.Usage) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", url, err, want)
+		}
+	}
+	if err := a.HTTP.Find(func(string) string { return "http://127.0.0.1:4711/" }); err != nil || !a.HTTP.Local() {
+		t.Fatal(err)
+	}
+	if err := a.computeDigest(); err != nil || a.Digest != before || a.Vantage() != vantage.Reported || a.HTTP.Isolation() != "none" {
+		t.Errorf("digest %s and then %s, vantage %s, isolation %s, %v", before, a.Digest, a.Vantage(), a.HTTP.Isolation(), err)
+	}
+	for _, bad := range []string{"{in_process: true, url: \"http://127.0.0.1:1/\"}", "{url: \"http://127.0.0.1:1/\", code: \"sha256:00\"}", "{in_process: true, timeout_seconds: -1}", "{code: \"x\"}", "{timeout_seconds: 1}"} {
+		if _, err := Parse("task", "targets/task.yaml", []byte("version: 1\nkind: http\nhttp: "+bad+"\n")); err == nil {
+			t.Errorf("%s was accepted", bad)
+		}
 	}
 }

@@ -381,7 +381,7 @@ func (t *Target) Drive(ctx context.Context, s *session.Session, c *scenario.Scen
 		return t.driveCommand(ctx, s, c, o)
 	case t.HTTP != nil:
 		out, err := t.HTTP.drive(ctx, s, c, t.told(false))
-		return DriveResult{Outcome: out, Isolation: "remote", Vantage: t.Vantage()}, err
+		return DriveResult{Outcome: out, Isolation: t.HTTP.Isolation(), Vantage: t.Vantage()}, err
 	}
 	return DriveResult{}, refusal.Newf(refusal.Failed, "target %s has no kind", t.Name)
 }
@@ -392,6 +392,8 @@ func (t *Target) Vantage() vantage.Vantage {
 	switch {
 	case t.Command != nil:
 		return vantage.Gateway
+	case t.HTTP != nil && t.HTTP.InProcess:
+		return vantage.Reported
 	case t.HTTP != nil:
 		return vantage.Answers
 	}

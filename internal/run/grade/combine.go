@@ -21,7 +21,7 @@ import (
 type combination struct {
 	threshold *big.Rat // of a weighted; nil asks that every check passes
 
-	passed, mismatched, unusable, unscored int
+	passed, mismatched, unusable, unscored, skipped int
 
 	codes   []string
 	reasons []string // of the unscored
@@ -32,6 +32,13 @@ type combination struct {
 
 func (c *combination) add(weight *big.Rat, t tally) {
 	if weight.Sign() == 0 {
+		return
+	}
+	if t.skipped {
+		c.skipped++
+		if c.first == "" {
+			c.first = t.why
+		}
 		return
 	}
 	if c.sum == nil {

@@ -114,6 +114,7 @@ type node struct {
 	sql       *SQLSpec
 	embedding *embeddingRule
 	calls     *callsRule // of tool_calls
+	reported  *reportedRule
 
 	children  []*node
 	threshold *big.Rat

@@ -41,6 +41,7 @@ const (
 	Any        Kind = "any"      // one check passes
 	Not        Kind = "not"      // the one check does not match
 	Weighted   Kind = "weighted" // the weighted mean of the checks reaches a threshold
+	Reported   Kind = "reported" // the agent's own process says so
 	Ungraded   Kind = "ungraded" // the answer is unknown: the case runs and has no score
 )
 
@@ -79,6 +80,7 @@ var graders = []kindRow{
 	{kind: Any, needs: "checks", combine: (*combination).any, looksAt: nothing},
 	{kind: Not, needs: "checks", validate: validateNot, combine: (*combination).not, looksAt: nothing},
 	{kind: Weighted, needs: "checks", members: "threshold", weights: true, combine: (*combination).mean, looksAt: nothing},
+	{kind: Reported, needs: "scorer", members: "threshold", validate: validateReported, prepare: (*compiler).reported, looksAt: nothing},
 	{kind: Ungraded, validate: validateUngraded, grade: (*run).ungraded},
 }
 

@@ -199,6 +199,10 @@ type run struct {
 type tally struct {
 	verdict
 	codes []string // failure modes, if it did not pass
+
+	// skipped says that the check is not about this case: it counts for nothing, as if
+	// it had no weight, and is no reason why the whole has no score.
+	skipped bool
 }
 
 // node grades one node and writes its detail. Counts says that the node and
@@ -255,6 +259,9 @@ func (r *run) leaf(n *node, d *Detail, counts bool) tally {
 	}
 	if n.condition != nil {
 		return single(n.condition.grade(r.in.Source))
+	}
+	if n.reported != nil {
+		return n.reported.grade(r, d)
 	}
 	spec := n.extractor.Spec()
 	d.Extractor = spec.String()
@@ -337,6 +344,9 @@ func (r *run) combine(n *node, name string, counts bool) tally {
 	c := combination{threshold: n.threshold}
 	for _, child := range n.children {
 		c.add(child.weight, r.node(child, name, counts))
+	}
+	if c.sum == nil && c.skipped > 0 {
+		return tally{verdict: unscored("no check is about this case: %s", c.first), skipped: true}
 	}
 	return rows[n.kind].combine(&c)
 }

@@ -87,7 +87,7 @@ type Rule struct {
 	Criteria     string   `json:"criteria,omitempty"`
 	CriteriaFile string   `json:"criteria_file,omitempty"`
 	Votes        int      `json:"votes,omitempty"`
-	Threshold    *float64 `json:"threshold,omitempty"` // judge: 0.5, weighted: 1
+	Threshold    *float64 `json:"threshold,omitempty"` // judge, reported: 0.5, weighted: 1
 
 	// What a judge is asked with, what it is shown beside the answer, and what it
 	// chooses from. Template names a file of judges/ without its ending.
@@ -112,6 +112,8 @@ type Rule struct {
 	Columns      bool   `json:"columns,omitempty"`
 
 	Model string `json:"model,omitempty"` // embedding: whose vectors are compared
+
+	Scorer string `json:"scorer,omitempty"` // reported: the name of the score
 
 	Checks []Check `json:"checks,omitempty"`
 }
@@ -182,6 +184,7 @@ func (r *Rule) fields() []field {
 		{"ordered", r.Ordered},
 		{"columns", r.Columns},
 		{"model", r.Model != ""},
+		{"scorer", r.Scorer != ""},
 		{"checks", len(r.Checks) > 0},
 	}
 }

@@ -218,7 +218,7 @@ func (r *run) isolationFits() error {
 	case t.Kind == agent.KindBuiltin:
 		want = []string{""}
 	case t.Kind == agent.KindHTTP:
-		want = []string{"remote"}
+		want = []string{t.HTTP.Isolation()}
 	case got == "" && r.result.Stop != nil: // it ended before a sandbox was there
 		return nil
 	default:

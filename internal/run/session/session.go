@@ -376,7 +376,11 @@ func (s *Session) StartTurn(agent, input string) error {
 }
 
 // CompleteTurn ends a turn with what the agent says.
-func (s *Session) CompleteTurn(answer string) error {
+func (s *Session) CompleteTurn(answer string) error { return s.CompleteScored(answer, nil) }
+
+// CompleteScored ends a turn with the agent's answer and the scores that its own
+// process gave it.
+func (s *Session) CompleteScored(answer string, scores []trajectory.ReportedScore) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -385,8 +389,17 @@ func (s *Session) CompleteTurn(answer string) error {
 		return err
 	}
 	c := s.content(answer, trajectory.ArgumentHead)
-	return s.event(&trajectory.TurnCompleted{Answer: &c})
+	for i := range scores {
+		scores[i].Reason = cutText(s.safe(scores[i].Reason), maxReason)
+	}
+	return s.event(&trajectory.TurnCompleted{Answer: &c, Scores: scores})
 }
+
+// maxReason bounds what a reported score says of itself.
+const maxReason = 2000
+
+// Case is the id of the case that runs.
+func (s *Session) Case() string { return s.cfg.Run.Case }
 
 // Plan records what the agent means to do.
 func (s *Session) Plan(text string) error {

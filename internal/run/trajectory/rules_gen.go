@@ -492,8 +492,8 @@ func (p *RunStarted) Validate() error {
 		return broken("target", "is empty")
 	case len(p.Target) > 512:
 		return broken("target", "has %d bytes, expected at most 512", len(p.Target))
-	case p.Vantage != "" && p.Vantage != "inside" && p.Vantage != "gateway" && p.Vantage != "answers" && p.Vantage != "imported" && p.Vantage != "world":
-		return broken("vantage", "is %.80q, expected inside, gateway, answers, imported or world", p.Vantage)
+	case p.Vantage != "" && p.Vantage != "inside" && p.Vantage != "gateway" && p.Vantage != "answers" && p.Vantage != "imported" && p.Vantage != "world" && p.Vantage != "reported":
+		return broken("vantage", "is %.80q, expected inside, gateway, answers, imported, world or reported", p.Vantage)
 	}
 	return nil
 }
@@ -698,6 +698,36 @@ func (p *TurnCompleted) Validate() error {
 		if err := p.Answer.validate(); err != nil {
 			return within("answer", err)
 		}
+	}
+	if len(p.Scores) > 64 {
+		return broken("scores", "has %d elements, expected at most 64", len(p.Scores))
+	}
+	seenScores := make(map[string]bool, len(p.Scores))
+	for at := range p.Scores {
+		if err := p.Scores[at].validate(); err != nil {
+			return within("scores."+strconv.Itoa(at), err)
+		}
+		if seenScores[p.Scores[at].Name] {
+			return broken("scores."+strconv.Itoa(at), "is listed twice: %.80q", p.Scores[at].Name)
+		}
+		seenScores[p.Scores[at].Name] = true
+	}
+	return nil
+}
+
+// validate says which rule of reported_score is broken, or nil.
+func (r *ReportedScore) validate() error {
+	switch {
+	case r.Name == "":
+		return broken("name", "is empty")
+	case len(r.Name) > 64:
+		return broken("name", "has %d bytes, expected at most 64", len(r.Name))
+	case len(r.Reason) > 2048:
+		return broken("reason", "has %d bytes, expected at most 2048", len(r.Reason))
+	case r.Score != nil && !(*r.Score >= 0 && *r.Score <= 1):
+		return broken("score", "is %v, expected 0 to 1", *r.Score)
+	case r.Score != nil && r.Skipped:
+		return broken("score", "is there, and skipped is %v", r.Skipped)
 	}
 	return nil
 }

@@ -261,7 +261,7 @@ An event is one line of [canonical JSON](canonical-json.md). Every required memb
 	for _, typ := range Types() {
 		fmt.Fprintf(&b, "\n## %s\n\n%s", typ, f.Table(f.Documents[string(typ)]))
 	}
-	for _, name := range []string{"content", "args", "line"} {
+	for _, name := range []string{"content", "args", "reported_score", "line"} {
 		fmt.Fprintf(&b, "\n## %s\n\n%s", name, f.Table(f.Shapes[name]))
 	}
 	written(t, "events.md", []byte(b.String()))
@@ -293,6 +293,7 @@ func fullEvents() []step {
 		{1, &ToolProposed{Args: NewArgs(nil), Call: "c", ID: "i", Name: "n"}},
 		{1, &ToolExecuted{Args: NewArgs(nil), Call: "c", Error: "e", Name: "n", Result: text("r"), Source: "live"}},
 		{1, &TransportRequest{Error: "e", Host: "h", Method: "GET", Protocol: "http"}},
+		{1, &TurnCompleted{Answer: textPointer("a"), Scores: []ReportedScore{{Name: "s", Reason: "r", Score: new(0.5)}, {Name: "t", Skipped: true}}}},
 	}
 }
 

@@ -122,9 +122,21 @@ func (*TurnStarted) golden() golden {
 // TurnCompletedType is the type of [TurnCompleted].
 const TurnCompletedType Type = "turn_completed"
 
-// TurnCompleted ends a turn with what the agent said.
+// TurnCompleted ends a turn with what the agent said. Scores are those that the
+// process of the agent gave it, nothing that the harness saw; nil of every agent but
+// one that runs in the process which asked for the run.
 type TurnCompleted struct {
-	Answer *Content `json:"answer,omitempty"`
+	Answer *Content        `json:"answer,omitempty"`
+	Scores []ReportedScore `json:"scores,omitempty"`
+}
+
+// A ReportedScore is what a function of the agent's own process made of an answer.
+// Without a score it says why there is none; skipped, it is not about this case.
+type ReportedScore struct {
+	Name    string   `json:"name"`
+	Reason  string   `json:"reason,omitempty"`
+	Score   *float64 `json:"score,omitempty"`
+	Skipped bool     `json:"skipped,omitempty"`
 }
 
 // Type is turn_completed.

@@ -79,6 +79,7 @@ func schemaDocument(t testing.TB) []byte {
 		{"digest", ordered{{"type", "string"}, {"pattern", "^blake3:[0-9a-f]{64}$"}}},
 		{"content", valueSchema(file.Shapes["content"])},
 		{"args", valueSchema(file.Shapes["args"])},
+		{"reported_score", valueSchema(file.Shapes["reported_score"])},
 	}
 	var byType []any
 	for _, typ := range types {

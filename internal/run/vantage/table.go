@@ -36,6 +36,7 @@ var (
 	seen = View{Sight: Seen}
 
 	elsewhere  = View{Not, "the agent runs elsewhere and shows its answers only"}
+	asReported = View{Not, "the agent is a function in the process that asked for the run, which reports its answers only"}
 	itsOwn     = View{Not, "the agent keeps this in its own process and tells nobody"}
 	nothingRan = View{Not, "it is somebody else's log: no policy of ours was asked"}
 	noFolder   = View{Not, "it is somebody else's log: the files are not at hand"}
@@ -48,34 +49,34 @@ var (
 )
 
 // table is the table: what each vantage sees of each matter, in the order of [All]:
-// inside, gateway, answers, imported, world.
+// inside, gateway, answers, imported, world, reported.
 //
 // At the gateway a tool call is seen if it goes through us or if the agent and its
 // model speak of it. What an agent does without a model, a tool of ours or a file is
 // not a tool call here, and the sandbox is what bounds it.
-var table = sync.OnceValue(func() map[Matter][5]View {
-	return map[Matter][5]View{
-		Words:      {seen, seen, seen, seen, seen},
-		ModelCalls: {seen, seen, elsewhere, asLogged, unread},
-		Tokens:     {seen, seen, elsewhere, asLogged, unread},
-		Cost:       {seen, seen, elsewhere, asLogged, unread},
-		ToolCalls:  {seen, seen, elsewhere, asLogged, unread},
-		Results:    {seen, seen, elsewhere, asLogged, unread},
-		Memory:     {seen, itsOwn, elsewhere, asLogged, itsOwn},
-		Handoffs:   {seen, itsOwn, elsewhere, asLogged, itsOwn},
-		Context:    {seen, itsOwn, elsewhere, asLogged, itsOwn},
-		Plans:      {seen, itsOwn, elsewhere, asLogged, itsOwn},
-		Files:      {seen, seen, elsewhere, noFolder, seen},
-		Test:       {seen, seen, elsewhere, noFolder, seen},
-		Policy:     {seen, seen, elsewhere, nothingRan, unread},
-		Approvals:  {seen, seen, elsewhere, nothingRan, unread},
-		Rollbacks:  {seen, seen, elsewhere, nothingRan, seen},
-		Fence:      {seen, noFence, elsewhere, nothingRan, noFence},
-		Failures:   {seen, seen, theirs, asLogged, seen},
-		Retries:    {seen, itsRetries, elsewhere, asLogged, unread},
-		Limits:     {seen, seen, ofThoseRun, nothingRan, unread},
-		Traffic:    {seen, seen, elsewhere, asLogged, unread},
-		Time:       {seen, seen, elsewhere, asLogged, unread},
-		Latency:    {seen, seen, seen, asLogged, seen},
+var table = sync.OnceValue(func() map[Matter][6]View {
+	return map[Matter][6]View{
+		Words:      {seen, seen, seen, seen, seen, seen},
+		ModelCalls: {seen, seen, elsewhere, asLogged, unread, asReported},
+		Tokens:     {seen, seen, elsewhere, asLogged, unread, asReported},
+		Cost:       {seen, seen, elsewhere, asLogged, unread, asReported},
+		ToolCalls:  {seen, seen, elsewhere, asLogged, unread, asReported},
+		Results:    {seen, seen, elsewhere, asLogged, unread, asReported},
+		Memory:     {seen, itsOwn, elsewhere, asLogged, itsOwn, asReported},
+		Handoffs:   {seen, itsOwn, elsewhere, asLogged, itsOwn, asReported},
+		Context:    {seen, itsOwn, elsewhere, asLogged, itsOwn, asReported},
+		Plans:      {seen, itsOwn, elsewhere, asLogged, itsOwn, asReported},
+		Files:      {seen, seen, elsewhere, noFolder, seen, asReported},
+		Test:       {seen, seen, elsewhere, noFolder, seen, asReported},
+		Policy:     {seen, seen, elsewhere, nothingRan, unread, asReported},
+		Approvals:  {seen, seen, elsewhere, nothingRan, unread, asReported},
+		Rollbacks:  {seen, seen, elsewhere, nothingRan, seen, asReported},
+		Fence:      {seen, noFence, elsewhere, nothingRan, noFence, asReported},
+		Failures:   {seen, seen, theirs, asLogged, seen, theirs},
+		Retries:    {seen, itsRetries, elsewhere, asLogged, unread, asReported},
+		Limits:     {seen, seen, ofThoseRun, nothingRan, unread, ofThoseRun},
+		Traffic:    {seen, seen, elsewhere, asLogged, unread, asReported},
+		Time:       {seen, seen, elsewhere, asLogged, unread, asReported},
+		Latency:    {seen, seen, seen, asLogged, seen, seen},
 	}
 })

@@ -17,10 +17,11 @@ const (
 	Answers  Vantage = "answers"  // an agent behind a URL: what it answers
 	Imported Vantage = "imported" // another system's log, and what it happens to tell
 	World    Vantage = "world"    // a command that may reach listed hosts, whose traffic is not read
+	Reported Vantage = "reported" // a function in the process that asked for the run: what that process says of it
 )
 
 // All lists the vantages, in the order of the table's columns.
-func All() []Vantage { return []Vantage{Inside, Gateway, Answers, Imported, World} }
+func All() []Vantage { return []Vantage{Inside, Gateway, Answers, Imported, World, Reported} }
 
 // Of is the vantage that a trajectory or a record names. One that names none, or
 // one that this program does not know, shows no more than an imported log.
