@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"tallystick/internal/read/bundle"
 	"tallystick/internal/record/digest"
@@ -41,6 +42,15 @@ func (w *Hider) Checks(all []grade.Detail) []grade.Detail {
 		d.Why, d.Missing = w.Text(d.Why), w.Text(d.Missing)
 		d.Expected, d.Extracted = w.content(d.Expected), w.content(d.Extracted)
 		d.Second = nil // it speaks of both
+		if d.Panel != nil {
+			panel := *d.Panel
+			panel.Members = slices.Clone(panel.Members)
+			for j := range panel.Members {
+				m := &panel.Members[j]
+				m.Why, m.Unscored = w.Text(m.Why), w.Text(m.Unscored)
+			}
+			d.Panel = &panel
+		}
 	}
 	return all
 }

@@ -17,8 +17,8 @@ import (
 	"tallystick/internal/record/store"
 )
 
-// maxEntryBytes bounds an entry: 25 votes with the longest reasons, escaped.
-const maxEntryBytes = 1 << 20
+// maxEntryBytes bounds an entry: 25 votes with the longest replies, escaped.
+const maxEntryBytes = 32 << 20
 
 // signingLabel is what an Ed25519 signature covers before the document, so that
 // it is worth nothing for any other document of any other program.
@@ -61,6 +61,7 @@ const (
 	otherKey   state = "other_key"  // signed by another key
 	superseded state = "superseded" // signed, and not the last draw that the ledger has
 	unknown    state = "unknown"    // signed, and no draw that the ledger has
+	unread     state = "unread"     // for people: a hit whose replies are not a verdict
 )
 
 // lookup returns the verdict on a question, if there is one that this key
@@ -116,8 +117,8 @@ func (c *Cache) open(data []byte) (*Document, state, string) {
 	if err != nil {
 		return nil, tampered, err.Error()
 	}
-	if d.Source != FromLive || d.Verdict == nil {
-		return nil, tampered, "it is signed, and no verdict that a model gave"
+	if d.Source != FromLive || d.Verdict == nil && len(d.Replies) == 0 {
+		return nil, tampered, "it is signed, and holds neither a verdict of a model nor replies of one"
 	}
 	return d, hit, ""
 }
@@ -217,7 +218,12 @@ func (c *Cache) describe(name string) (Listed, error) {
 			s, why = swapped, "it is the verdict on another question"
 		}
 		drawn := d.DrawnAt.Go()
-		l.Class, l.CaseID, l.Model, l.Score, l.Spread, l.Votes, l.Draw, l.Time = d.Asked.Class, d.Asked.CaseID, d.Asked.Model, &d.Verdict.Score, &d.Verdict.Spread, len(d.Votes), d.Draw, &drawn
+		l.Class, l.CaseID, l.Model, l.Votes, l.Draw, l.Time = d.Asked.Class, d.Asked.CaseID, d.Asked.Model, len(d.Votes), d.Draw, &drawn
+		if d.Verdict != nil {
+			l.Score, l.Spread = &d.Verdict.Score, &d.Verdict.Spread
+		} else if s == hit {
+			s, why = unread, d.Unscored
+		}
 	}
 	l.State, l.Why = string(s), why
 	return l, nil

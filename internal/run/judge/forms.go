@@ -211,12 +211,27 @@ func (w *work) vote(ctx context.Context, d *Document, pieces *[][]byte) (v Vote,
 func (w *work) scoreVote(ctx context.Context, d *Document, pieces *[][]byte) (Vote, bool, error) {
 	var o opinion
 	s, ok, err := w.reply(ctx, d, pieces, w.first, func(text string) (err error) {
-		if o, err = parseReply(text); err != nil {
-			return err
-		}
-		return w.notEchoed(o.reason)
+		o, err = readOwn(w, text, verdictShape())
+		return err
 	})
 	return Vote{Model: cut(s.model, 200), Passed: o.passed, Reason: o.reason, Reply: digest.ContentOf([]byte(s.text)), Score: o.score}, ok, err
+}
+
+// readOwn reads a reply, in which what stands in the texts that the judge was shown is
+// not the judge's own.
+func readOwn[T any](w *work, text string, shape question.Shape[T]) (T, error) {
+	var shown []string
+	shape.Repeats = func(object string, m question.Members) bool {
+		if shown == nil {
+			shown = w.q.data()
+		}
+		var reason string
+		if m["reason"] != nil && m.Take("reason", &reason) == nil && w.isEchoed(reason) {
+			return true
+		}
+		return question.Repeats(object, shape.Wanted, shown)
+	}
+	return question.ReadReply(text, shape)
 }
 
 func (w *work) choiceVote(ctx context.Context, d *Document, pieces *[][]byte) (Vote, bool, error) {
@@ -233,11 +248,10 @@ func (w *work) choiceVote(ctx context.Context, d *Document, pieces *[][]byte) (V
 
 // choose makes one call whose reply is a choice and a reason.
 func (w *work) choose(ctx context.Context, d *Document, pieces *[][]byte, body []byte, v *Vote) (said, bool, error) {
-	s, ok, err := w.reply(ctx, d, pieces, body, func(text string) (err error) {
-		if v.Choice, v.Reason, err = parseChoice(text, w.q.choices()); err != nil {
-			return err
-		}
-		return w.notEchoed(v.Reason)
+	s, ok, err := w.reply(ctx, d, pieces, body, func(text string) error {
+		c, err := readOwn(w, text, choiceOf(w.q.choices()))
+		v.Choice, v.Reason = c.choice, c.reason
+		return err
 	})
 	v.Model = cut(s.model, 200)
 	return s, ok, err
@@ -289,7 +303,8 @@ func (w *work) metricVote(ctx context.Context, d *Document, pieces *[][]byte) (V
 	body, count := w.first, len(w.q.Context)
 	if !m.OfPassages() {
 		s, ok, err := w.reply(ctx, d, pieces, body, func(text string) (err error) {
-			v.Claims, err = parseClaims(text)
+			// Claims are to be repeated from the text: nothing is compared.
+			v.Claims, err = question.ReadReply(text, claimsOf())
 			return err
 		})
 		if !ok || err != nil {
@@ -306,8 +321,9 @@ func (w *work) metricVote(ctx context.Context, d *Document, pieces *[][]byte) (V
 		*pieces = append(*pieces, body)
 	}
 	var reasons []string
-	s, ok, err := w.reply(ctx, d, pieces, body, func(text string) (err error) {
-		v.Marks, reasons, err = parseMarks(text, count)
+	s, ok, err := w.reply(ctx, d, pieces, body, func(text string) error {
+		m, err := readOwn(w, text, marksOf(count))
+		v.Marks, reasons = m.holds, m.reasons
 		return err
 	})
 	if !ok || err != nil {
@@ -445,90 +461,79 @@ var (
 // Bounds of replies with lists. A judge that needs more is not answering the
 // question.
 const (
-	maxListBytes = 128 << 10
-	maxClaims    = 100
-	maxClaim     = 2000
+	maxClaims = 100
+	maxClaim  = 2000
 )
 
-// bareObject reads a reply that is one JSON object and nothing but white space
-// around it.
-func bareObject(text string, most int, into any) error {
-	if len(text) > most {
-		return fmt.Errorf("it has %d bytes, the most is %d", len(text), most)
-	}
-	trimmed := strings.Trim(text, " \t\r\n")
-	if !strings.HasPrefix(trimmed, "{") {
-		return fmt.Errorf("it is not a JSON object: %.100q", trimmed)
-	}
-	return canon.Unmarshal([]byte(trimmed), into)
-}
+// A chosen is a reply of the form choice or prefer.
+type chosen struct{ choice, reason string }
 
-// parseChoice reads a reply of the form choice or prefer.
-func parseChoice(text string, choices []string) (choice, reason string, err error) {
-	var r struct {
-		Choice *string `json:"choice"`
-		Reason *string `json:"reason"`
-	}
-	if err := bareObject(text, maxReplyBytes, &r); err != nil {
-		return "", "", err
-	}
-	switch {
-	case r.Choice == nil || r.Reason == nil:
-		return "", "", fmt.Errorf("it lacks choice or reason: %.200q", text)
-	case !slices.Contains(choices, *r.Choice):
-		return "", "", fmt.Errorf("choice is %.80q, expected one of %s", *r.Choice, strings.Join(choices, ", "))
-	case strings.TrimSpace(*r.Reason) == "" || len(*r.Reason) > maxReasonBytes:
-		return "", "", fmt.Errorf("reason has %d bytes, expected 1 to %d and not only blanks", len(*r.Reason), maxReasonBytes)
-	}
-	return *r.Choice, *r.Reason, nil
-}
-
-// parseClaims reads the claims that a text was taken apart into.
-func parseClaims(text string) ([]string, error) {
-	var r struct {
-		Claims *[]string `json:"claims"`
-	}
-	if err := bareObject(text, maxListBytes, &r); err != nil {
-		return nil, err
-	}
-	if r.Claims == nil || len(*r.Claims) > maxClaims {
-		return nil, fmt.Errorf("it has no list of at most %d claims", maxClaims)
-	}
-	for i, c := range *r.Claims {
-		if strings.TrimSpace(c) == "" || len(c) > maxClaim {
-			return nil, fmt.Errorf("claim %d has %d bytes, expected 1 to %d and not only blanks", i+1, len(c), maxClaim)
+func choiceOf(choices []string) question.Shape[chosen] {
+	return question.Shape[chosen]{Wanted: []string{"choice", "reason"}, Read: func(m question.Members) (c chosen, err error) {
+		if err := errors.Join(m.Take("choice", &c.choice), m.Take("reason", &c.reason)); err != nil {
+			return c, err
 		}
-	}
-	return *r.Claims, nil
+		if !slices.Contains(choices, c.choice) {
+			return c, fmt.Errorf("choice is %.80q, expected one of %s", c.choice, strings.Join(choices, ", "))
+		}
+		return c, checkReason(c.reason)
+	}}
 }
 
-// parseMarks reads a mark for each of count things, in their order.
-func parseMarks(text string, count int) (marks []bool, reasons []string, err error) {
-	var r struct {
-		Marks *[]struct {
-			N      *int    `json:"n"`
-			Holds  *bool   `json:"holds"`
-			Reason *string `json:"reason"`
-		} `json:"marks"`
-	}
-	if err := bareObject(text, maxListBytes, &r); err != nil {
-		return nil, nil, err
-	}
-	if r.Marks == nil || len(*r.Marks) != count {
-		return nil, nil, fmt.Errorf("it has no list of exactly %d marks", count)
-	}
-	for i, m := range *r.Marks {
-		switch {
-		case m.N == nil || m.Holds == nil || m.Reason == nil:
-			return nil, nil, fmt.Errorf("mark %d lacks n, holds or reason", i+1)
-		case *m.N != i+1:
-			return nil, nil, fmt.Errorf("mark %d is of number %d, expected the order of the list", i+1, *m.N)
-		case len(*m.Reason) > maxReasonBytes:
-			return nil, nil, errors.New("a reason is too long")
+// claimsOf is the list of claims that a text is taken apart into.
+func claimsOf() question.Shape[[]string] {
+	return question.Shape[[]string]{Wanted: []string{"claims"}, Read: func(m question.Members) (claims []string, err error) {
+		if err := m.Take("claims", &claims); err != nil {
+			return nil, err
 		}
-		marks, reasons = append(marks, *m.Holds), append(reasons, *m.Reason)
-	}
-	return marks, reasons, nil
+		if len(claims) > maxClaims {
+			return nil, fmt.Errorf("it has %d claims, expected at most %d", len(claims), maxClaims)
+		}
+		for i, c := range claims {
+			if strings.TrimSpace(c) == "" || len(c) > maxClaim {
+				return nil, fmt.Errorf("claim %d has %d bytes, expected 1 to %d and not only blanks", i+1, len(c), maxClaim)
+			}
+		}
+		return claims, nil
+	}}
+}
+
+// A marked is what a judge says of each thing in a list, in its order.
+type marked struct {
+	holds   []bool
+	reasons []string
+}
+
+// marksOf is a mark for each of count things.
+func marksOf(count int) question.Shape[marked] {
+	return question.Shape[marked]{Wanted: []string{"marks"}, Read: func(m question.Members) (out marked, err error) {
+		var marks []question.Members
+		if err := m.Take("marks", &marks); err != nil {
+			return out, err
+		}
+		if len(marks) != count {
+			return out, fmt.Errorf("it has %d marks, expected %d", len(marks), count)
+		}
+		for i, mark := range marks {
+			var n int
+			var holds bool
+			var reason string
+			if mark["n"] == nil || mark["holds"] == nil || mark["reason"] == nil {
+				return out, fmt.Errorf("mark %d lacks n, holds or reason", i+1)
+			}
+			if err := errors.Join(mark.Take("n", &n), mark.Take("holds", &holds), mark.Take("reason", &reason)); err != nil {
+				return out, fmt.Errorf("mark %d: %w", i+1, err)
+			}
+			switch {
+			case n != i+1:
+				return out, fmt.Errorf("mark %d is of number %d, expected the order of the list", i+1, n)
+			case len(reason) > maxReasonBytes:
+				return out, fmt.Errorf("the reason of mark %d has %d bytes, expected at most %d", i+1, len(reason), maxReasonBytes)
+			}
+			out.holds, out.reasons = append(out.holds, holds), append(out.reasons, reason)
+		}
+		return out, nil
+	}}
 }
 
 // signs lists what the texts of the agent have of [Signs].
@@ -563,6 +568,14 @@ func (q *Question) shown() []string {
 		texts = append(texts, v.Text)
 	}
 	return texts
+}
+
+// data are the texts that a judge is shown of the run and of the case: what an agent, a
+// data set or a tool wrote. The criteria are the author's, who may quote a verdict as an
+// example of what to reply.
+func (q *Question) data() []string {
+	texts := append(q.shown(), string(q.Answer), string(q.Expected), string(q.Reference))
+	return append(append(texts, q.Context...), q.Task...)
 }
 
 // check refuses a question that has not what its form needs.

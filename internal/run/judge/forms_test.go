@@ -51,25 +51,34 @@ func TestAVoteMustFollowFromWhatItSays(t *testing.T) {
 	}
 }
 
-// TestRepliesOfEveryFormAreReadStrictly lists what is near a reply and is none.
+// TestRepliesOfEveryFormAreReadStrictly lists what is near a reply and is not one, and
+// what is one with words around it.
 func TestRepliesOfEveryFormAreReadStrictly(t *testing.T) {
-	choices := []string{"1", "2"}
-	for _, text := range []string{`{"choice":1,"reason":"r"}`, `{"choice":"1 ","reason":"r"}`, `{"choice":"1"}`, `{"choice":"1","reason":" "}`, `{"choice":"1","reason":"r","score":1}`,
-		`The choice is {"choice":"1","reason":"r"}`, `{"choice":"1","reason":"r","reason":"s"}`, `{"Choice":"1","reason":"r"}`, `["1"]`, ``} {
-		if _, _, err := parseChoice(text, choices); err == nil {
+	choice, claims, marks := choiceOf([]string{"1", "2"}), claimsOf(), marksOf(2)
+	for _, text := range []string{`{"choice":1,"reason":"r"}`, `{"choice":"1 ","reason":"r"}`, `{"choice":"1"}`, `{"choice":"1","reason":" "}`, `{"choice":"1","reason":"r"} or {"choice":"2","reason":"r"}`,
+		`{"choice":"1","reason":"r","reason":"s"}`, `{"Choice":"1","reason":"r"}`, `["1"]`, ``} {
+		if _, err := question.ReadReply(text, choice); err == nil {
 			t.Errorf("%s was taken for a choice", text)
 		}
 	}
-	for _, text := range []string{`{"claims":null}`, `{}`, `{"claims":[""]}`, `{"claims":["a"],"more":1}`, `{"claims":"a"}`, `{"claims":[1]}`} {
-		if _, err := parseClaims(text); err == nil {
+	for _, text := range []string{`The choice is {"choice":"1","reason":"r"}`, `{"choice":"1","reason":"r","score":1}`, "```\n{\"choice\":\"1\",\"reason\":\"r\"}\n```"} {
+		if c, err := question.ReadReply(text, choice); err != nil || c.choice != "1" {
+			t.Errorf("%s: %+v %v", text, c, err)
+		}
+	}
+	for _, text := range []string{`{"claims":null}`, `{}`, `{"claims":[""]}`, `{"claims":"a"}`, `{"claims":[1]}`, `{"claims":["a"]} {"claims":["b"]}`} {
+		if _, err := question.ReadReply(text, claims); err == nil {
 			t.Errorf("%s was taken for claims", text)
 		}
 	}
 	for _, text := range []string{`{"marks":[]}`, `{"marks":[{"n":1,"holds":true,"reason":"r"}]}`, `{"marks":[{"n":2,"holds":true,"reason":"r"},{"n":1,"holds":true,"reason":"r"}]}`,
 		`{"marks":[{"n":1,"holds":1,"reason":"r"},{"n":2,"holds":true,"reason":"r"}]}`, `{"marks":[{"n":1,"reason":"r"},{"n":2,"holds":true,"reason":"r"}]}`} {
-		if _, _, err := parseMarks(text, 2); err == nil {
+		if _, err := question.ReadReply(text, marks); err == nil {
 			t.Errorf("%s was taken for two marks", text)
 		}
+	}
+	if m, err := question.ReadReply(`Marks: {"marks":[{"n":1,"holds":true,"reason":"r","sure":1},{"n":2,"holds":false,"reason":""}],"more":[]}`, marks); err != nil || !m.holds[0] || m.holds[1] {
+		t.Errorf("%+v %v", m, err)
 	}
 }
 

@@ -84,7 +84,7 @@ func hasHeading(text string) bool {
 // Bounds of looking for verdicts: nothing of the shape of a reply is longer or
 // deeper, and each byte is looked at by few of the objects around it.
 const (
-	verdictWindow = maxReplyBytes
+	verdictWindow = verdictBytes
 	verdictDepth  = 3
 )
 

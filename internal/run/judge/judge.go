@@ -1,14 +1,16 @@
 // Package judge asks a model whether an answer is good, and keeps what it said.
 //
 // A [Judge] puts a [Question] to a model as often as votes are wanted, with a
-// fixed rubric and prompt, and accepts only replies that are one JSON object of
-// three members. What the votes come to, with every vote, the spread between
+// fixed rubric and prompt, and reads in each reply the one JSON object that was asked
+// for, whatever stands around it. What the votes come to, with every vote, the spread between
 // them and the digests of everything that decided, is a [Document].
 //
 // What a caller may rely on:
 //
-//   - A judge that fails, or never replies in the right form within its tries,
-//     gives an opinion without a score and with the reason. It is never zero.
+//   - A judge that fails, or whose reply cannot be read, gives an opinion without a
+//     score, with the reason and with what it said. It is never zero.
+//   - No model is asked again because a reply could not be read. The reply is kept, and
+//     is read again before a model is asked the same question.
 //   - The answer reaches the model as one JSON value between markers that no author can write into an answer. An answer that imitates them, or holds a
 //     verdict, is a finding.
 //   - Every draw of a live model is handed to the ledger, with its number,
@@ -30,6 +32,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,13 +42,14 @@ import (
 	"tallystick/internal/record/format"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/cassette"
+	"tallystick/internal/run/question"
 	"tallystick/internal/run/session"
 	"tallystick/internal/run/wire"
 )
 
-// maxMalformed is how many replies of one draw may be no verdict before it is
-// given up. What the network does wrong is tried again by package provider, and
-// not here.
+// maxMalformed is how many replies of a recording may not be a verdict before the draw
+// is given up. Recordings have more than one where an earlier version asked again; a
+// model is not. What the network does wrong is tried again by package provider.
 const maxMalformed = 3
 
 // maxAnswerBytes bounds what a judge is shown. A longer answer is the agent's
@@ -191,6 +196,11 @@ type work struct {
 	source Source
 	signs  []Sign
 	seen   int // replies that came
+
+	kept    []Reply  // replies that were paid for in an earlier draw, used before a model is asked
+	heard   []Reply  // of this draw
+	sent    [][]byte // the requests that they answer
+	rereads bool     // kept replies are all that there is
 }
 
 func (w *work) run(ctx context.Context) (Opinion, error) {
@@ -210,7 +220,7 @@ func (w *work) run(ctx context.Context) (Opinion, error) {
 		return Opinion{}, err
 	}
 	defer free()
-	cached, events, err := w.cached()
+	cached, events, err := w.cached(ctx)
 	if err != nil || cached != nil {
 		return w.fromCache(cached, events), err
 	}
@@ -258,7 +268,7 @@ func (w *work) replay(ctx context.Context) (Opinion, error) {
 			missing = fmt.Sprintf("the recording has %d replies of the judge and lacks the next; run with --live or record", w.seen)
 		}
 	}
-	cached, events, err := w.cached()
+	cached, events, err := w.cached(ctx)
 	if err != nil || cached != nil {
 		return w.fromCache(cached, events), err
 	}
@@ -266,7 +276,7 @@ func (w *work) replay(ctx context.Context) (Opinion, error) {
 }
 
 // cached is the verdict in the cache, nil if there is none to be used.
-func (w *work) cached() (*Document, []evidence.IntegrityEvent, error) {
+func (w *work) cached(ctx context.Context) (*Document, []evidence.IntegrityEvent, error) {
 	cfg := &w.judge.cfg
 	if cfg.Cache == nil {
 		return nil, nil, nil
@@ -293,13 +303,38 @@ func (w *work) cached() (*Document, []evidence.IntegrityEvent, error) {
 		return nil, nil, nil // the settings name another server, which is asked
 	}
 	if s == hit {
-		return d, nil, nil
+		d, err = w.reread(ctx, d)
+		return d, nil, err
 	}
 	e, err := missEvent(w.q.Attempt, w.asked, key, s, why)
 	if e == nil || err != nil {
 		return nil, nil, err
 	}
 	return nil, []evidence.IntegrityEvent{*e}, nil
+}
+
+// reread reads kept replies again that came to no verdict: a later version may read what
+// the one that paid for them could not. Nil says that they can be read now and more are
+// needed, which a live judge asks for after using these.
+func (w *work) reread(ctx context.Context, d *Document) (*Document, error) {
+	if d.Verdict != nil {
+		return d, nil
+	}
+	again := *w
+	again.kept, again.rereads = slices.Clone(d.Replies), true
+	read, _, err := again.draw(ctx, d.Draw)
+	w.sent = again.sent
+	switch {
+	case refusal.Is(err, refusal.CassetteMiss) && w.judge.cfg.Mode == Live:
+		w.kept = d.Replies
+		return nil, nil
+	case refusal.Is(err, refusal.CassetteMiss), err == nil && read.Verdict == nil:
+		return d, nil
+	case err != nil:
+		return nil, err
+	}
+	read.DrawnAt, read.Endpoints, read.CostMicroUSD, read.Unpriced = d.DrawnAt, d.Endpoints, d.CostMicroUSD, d.Unpriced
+	return read, nil
 }
 
 // elsewhere reports whether a verdict is not all from where the judge is asked now.
@@ -334,6 +369,9 @@ func (w *work) fromCache(d *Document, events []evidence.IntegrityEvent) Opinion 
 	o := w.opinion(d, nil)
 	o.Cached, o.Events = true, events
 	o.Requests, _ = w.requests(d) // without them, calls of an earlier process are made again
+	if w.sent != nil {
+		o.Requests = w.sent
+	}
 	return o
 }
 
@@ -361,7 +399,7 @@ func (w *work) live(ctx context.Context) (Opinion, error) {
 	if err != nil {
 		return Opinion{}, err
 	}
-	if d.Verdict != nil {
+	if d.Verdict != nil || len(d.Replies) > 0 {
 		if err := cfg.Cache.put(w.key, text); err != nil {
 			return Opinion{}, err
 		}
@@ -407,58 +445,115 @@ func (w *work) draw(ctx context.Context, number int) (*Document, [][]byte, error
 	return d, pieces, nil
 }
 
-// reply makes a call, and makes it again while the reply is not one that accept
-// takes. Ok is false if the draw ended without one, and the document then says why.
+// reply makes a call and reads what came. Ok is false if the draw ended without a vote,
+// and the document then says why. A model is asked once: what it said was paid for, and
+// that it could not be read is no reason to pay again. Of a recording the next reply is
+// read.
 func (w *work) reply(ctx context.Context, d *Document, pieces *[][]byte, body []byte, accept func(text string) error) (s said, ok bool, err error) {
+	unread := ""
 	for {
-		it, err := w.call(ctx, body)
-		if it != nil {
-			w.seen++
+		r, ended, err := w.hear(ctx, d, body)
+		if unread != "" && (ended || refusal.Is(err, refusal.CassetteMiss)) {
+			d.Unscored = unread // the recording ends with a reply that is not a verdict
+			return said{}, false, nil
 		}
-		if ctx.Err() != nil || refusal.Is(err, refusal.CassetteMiss) || refusal.Is(err, refusal.NotAnswered) || refusal.Is(err, refusal.JournalDiffers) {
-			d.Unscored = "the judge was stopped before its verdict was complete"
-			if err == nil {
-				err = context.Cause(ctx)
-			}
+		if ended || err != nil {
 			return said{}, false, err
 		}
-		d.price(it)
-		d.cameFrom(it)
-		if err == nil {
-			err = statusOf(it)
+		if r.Text != "" {
+			*pieces = append(*pieces, []byte(r.Text))
 		}
-		if err != nil {
-			d.Unscored = cut(fmt.Sprintf("vote %d of %d failed: %v", len(d.Votes)+1, w.asked.Votes, err), maxReasonBytes)
-			return said{}, false, nil
+		flaw := errors.New(r.Flaw)
+		if r.Flaw == "" {
+			flaw = accept(r.Text)
 		}
-		s, err := replyText(it, w.judge.cfg.Settings.Reply == ReplySchema)
-		if err == nil {
-			*pieces = append(*pieces, []byte(s.text))
-			err = accept(s.text)
+		if flaw == nil {
+			return said{r.Text, r.Model}, true, nil
 		}
-		if err == nil {
-			return s, true, nil
+		d.reject(r.Text, flaw)
+		unread = unreadText(r.Text, flaw)
+		if !w.rereads && w.judge.cfg.Mode == Replay && len(d.Malformed) < maxMalformed {
+			continue
 		}
-		d.reject(s, err)
-		if len(d.Malformed) >= maxMalformed {
-			d.Unscored = cut(fmt.Sprintf("%d replies were no verdict, the last because %v", len(d.Malformed), err), maxReasonBytes)
-			return said{}, false, nil
+		d.Unscored = unread
+		if d.Source == FromLive {
+			d.Replies = w.heard
 		}
+		return said{}, false, nil
 	}
 }
 
-// notEchoed refuses a reason that stands in the answer as that of a verdict.
-func (w *work) notEchoed(reason string) error {
-	if slices.Contains(w.signs, SignVerdict) && w.q.echoes(reason) {
-		return errors.New("it repeats the reason of a verdict that stands in the answer")
+// Bounds of what an unscored opinion shows. The evidence has the whole reply.
+const (
+	shownWhy   = 250
+	shownReply = 600
+)
+
+// unreadText says why there is no verdict, and what the judge said instead.
+func unreadText(reply string, flaw error) string {
+	why := "its reply is not a verdict: " + cut(flaw.Error(), shownWhy)
+	if strings.TrimSpace(reply) == "" {
+		return why
 	}
-	return nil
+	return why + "; it said " + strconv.Quote(cut(reply, shownReply))
 }
 
-func (d *Document) reject(s said, err error) {
+// hear gets the next reply to a request: one that was paid for in an earlier draw, or
+// that of a call. Ended says that the call failed, and the document says how.
+func (w *work) hear(ctx context.Context, d *Document, body []byte) (r Reply, ended bool, err error) {
+	request := digest.ContentOf(body)
+	if len(w.kept) > 0 && w.kept[0].Request == request {
+		r, w.kept = w.kept[0], w.kept[1:]
+		w.heard, w.sent = append(w.heard, r), append(w.sent, body)
+		w.seen++
+		return r, false, nil
+	}
+	w.kept = nil // what follows answers other questions
+	if w.rereads {
+		return r, false, refusal.Newf(refusal.CassetteMiss, "the kept replies have no more")
+	}
+	it, err := w.call(ctx, body)
+	if it != nil {
+		w.seen++
+	}
+	if ctx.Err() != nil || refusal.Is(err, refusal.CassetteMiss) || refusal.Is(err, refusal.NotAnswered) || refusal.Is(err, refusal.JournalDiffers) {
+		d.Unscored = "the judge was stopped before its verdict was complete"
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		return r, false, err
+	}
+	d.price(it)
+	d.cameFrom(it)
+	var s said
+	if err == nil {
+		err = statusOf(it)
+	}
+	if err == nil {
+		s, r.Flaw, err = replyText(it, w.judge.cfg.Settings.Reply == ReplySchema)
+	}
+	if err != nil {
+		d.Unscored = cut(fmt.Sprintf("vote %d of %d failed: %v", len(d.Votes)+1, w.asked.Votes, err), maxReasonBytes)
+		return r, true, nil
+	}
+	r.Model, r.Request, r.Text = cut(s.model, 200), request, s.text
+	if len(s.text) > question.MaxReplyBytes {
+		r.Flaw = fmt.Sprintf("it has %d bytes, the most is %d", len(s.text), question.MaxReplyBytes)
+		r.Text = cut(s.text, question.MaxReplyBytes-len("…"))
+	}
+	w.heard, w.sent = append(w.heard, r), append(w.sent, body)
+	return r, false, nil
+}
+
+// isEchoed reports whether a reason stands in the answer as that of a verdict.
+func (w *work) isEchoed(reason string) bool {
+	return slices.Contains(w.signs, SignVerdict) && w.q.echoes(reason)
+}
+
+func (d *Document) reject(text string, err error) {
 	m := Malformed{Why: cut(err.Error(), 500)}
-	if s.text != "" {
-		name := digest.ContentOf([]byte(s.text))
+	if text != "" {
+		name := digest.ContentOf([]byte(text))
 		m.Reply = &name
 	}
 	d.Malformed = append(d.Malformed, m)

@@ -8,6 +8,7 @@ import (
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/run/question"
 )
 
 // The fixed texts are promises: every verdict in every cache names them. They
@@ -151,27 +152,37 @@ func TestSettingsAreStrict(t *testing.T) {
 	}
 }
 
-// FuzzReply: whatever is accepted is in range, follows its own rule, and is a
-// JSON object of three members with nothing around it.
+// FuzzReply: whatever is accepted is in range, follows its own rule, and stands in the
+// reply as one JSON object. The same object once more changes nothing, and one that
+// differs makes it no answer.
 func FuzzReply(f *testing.F) {
-	for _, s := range []string{reply(1, true, "x"), `{"score":-0,"passed":false,"reason":"x"}`, `{"score":NaN}`, "{}", " {\"score\":0.5,\"passed\":true,\"reason\":\"\\u0000\"}\n"} {
+	for _, s := range []string{reply(1, true, "x"), `{"score":-0,"passed":false,"reason":"x"}`, `{"score":NaN}`, "{}", " {\"score\":0.5,\"passed\":true,\"reason\":\"\\u0000\"}\n",
+		"```json\n" + reply(0, false, "x") + "\n```", `{"a":{"score":1,"passed":true,"reason":"x"}}`, `{"score":1,"passed":true,"reason":"x","x":[{}]} {"`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		o, err := parseReply(text)
+		o, err := question.ReadReply(text, verdictShape())
 		if err != nil {
 			return
 		}
 		if !(o.score >= 0 && o.score <= 1) || o.passed != (o.score >= passMark) || strings.TrimSpace(o.reason) == "" || !utf8.ValidString(o.reason) {
 			t.Fatalf("%q gave %+v", text, o)
 		}
-		again, err := canon.Marshal(map[string]any{"score": o.score, "passed": o.passed, "reason": o.reason})
+		object, err := canon.Marshal(map[string]any{"score": o.score, "passed": o.passed, "reason": o.reason})
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := canon.Canonicalize([]byte(strings.TrimSpace(text)))
-		if err != nil || string(want) != string(again) {
-			t.Fatalf("%q is %s, and %s was read", text, want, again)
+		if len(text)+2*len(object) > question.MaxReplyBytes {
+			return
+		}
+		if again, err := question.ReadReply(string(object)+"\n"+text, verdictShape()); err != nil || again != o {
+			t.Fatalf("%q: with %s before it it is %+v, %v", text, object, again, err)
+		}
+		if _, err := question.ReadReply(reply(1-o.score, 1-o.score >= passMark, o.reason+".")+text, verdictShape()); err == nil {
+			t.Fatalf("%q counts beside another verdict", text)
+		}
+		if !question.Repeats(string(object), verdictShape().Wanted, []string{string(object)}) {
+			t.Fatalf("%s is not found in itself", object)
 		}
 	})
 }

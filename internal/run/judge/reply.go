@@ -6,14 +6,14 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"tallystick/internal/record/canon"
 	"tallystick/internal/run/cassette"
+	"tallystick/internal/run/question"
 	"tallystick/internal/run/wire"
 )
 
-// Bounds of a reply. A judge that needs more is not answering the question.
+// Bounds of what a reply says. A judge that needs more is not answering the question.
 const (
-	maxReplyBytes  = 16 << 10
+	verdictBytes   = 16 << 10 // of a verdict alone
 	maxReasonBytes = 4000
 )
 
@@ -45,28 +45,29 @@ func statusOf(it *cassette.Interaction) error {
 	return nil
 }
 
-// replyText takes the words out of a model call. What is not a complete reply
-// of a model, and nothing but words, is an error.
-func replyText(it *cassette.Interaction, shaped bool) (said, error) {
+// replyText takes the words out of a model call. An error says that it is not the
+// reply of a model; a flaw, that it is one which does not count, whatever it says.
+func replyText(it *cassette.Interaction, shaped bool) (s said, flaw string, err error) {
 	r := &it.Model.Response
 	body := []byte(r.Body)
 	if r.Stream != nil {
 		var err error
 		if body, err = wire.BodyOfStream(it.Model.API, r.Stream); err != nil {
-			return said{}, fmt.Errorf("the stream is not complete: %w", err)
+			return said{}, "", fmt.Errorf("the stream is not complete: %w", err)
 		}
 	}
 	if len(body) == 0 {
-		return said{}, fmt.Errorf("the provider answered with no JSON: %.200q", r.Text)
+		return said{}, "", fmt.Errorf("the provider answered with no JSON: %.200q", r.Text)
 	}
 	reply, err := wire.ReadReply(it.Model.API, body)
 	if err != nil {
-		return said{}, fmt.Errorf("it is not a reply of %s: %w", it.Model.API, err)
+		return said{}, "", fmt.Errorf("it is not a reply of %s: %w", it.Model.API, err)
 	}
+	s, flaw = words(&reply, shaped && it.Model.API.ShapedByTool())
 	if err := complete(&reply); err != nil {
-		return said{}, err
+		flaw = err.Error()
 	}
-	return bareText(&reply, shaped && it.Model.API.ShapedByTool())
+	return s, flaw, nil
 }
 
 // complete refuses a reply that is not one whole answer.
@@ -84,62 +85,51 @@ func complete(r *wire.Reply) error {
 	return nil
 }
 
-// bareText takes the input of the one tool if the reply was asked for in its
-// shape; what a model says beside it makes it no bare reply.
-func bareText(r *wire.Reply, byTool bool) (said, error) {
-	out, tools := said{model: r.Model}, 0
+// words are what a model wrote, and the input of the tool in whose shape it was asked to
+// reply, in their order.
+func words(r *wire.Reply, byTool bool) (out said, flaw string) {
+	out.model = r.Model
+	var texts []string
 	for _, p := range r.Parts {
 		switch {
 		case p.Kind == wire.Reasoning:
 		case p.Kind == wire.Text:
-			out.text += p.Text
+			texts = append(texts, p.Text)
 		case p.Kind == wire.ToolCall && byTool && p.Call.Name == replyTool:
-			out.text += string(p.Call.Args)
-			tools++
+			texts = append(texts, string(p.Call.Args))
 		case p.Kind == wire.ToolCall:
-			return said{}, fmt.Errorf("the model called a tool, %.40q, expected nothing but the verdict", p.Call.Name)
+			flaw = fmt.Sprintf("the model called a tool, %.40q, expected nothing but the verdict", p.Call.Name)
 		default:
-			return said{}, fmt.Errorf("it has a %.40q, expected nothing but the verdict", p.Type)
+			flaw = fmt.Sprintf("it has a %.40q, expected nothing but the verdict", p.Type)
 		}
 	}
-	if tools > 1 {
-		return said{}, fmt.Errorf("it has %d verdicts, expected one", tools)
-	}
-	return out, nil
+	out.text = strings.Join(texts, "\n")
+	return out, flaw
 }
 
-// parseReply reads a reply: one JSON object with exactly the three members, in
-// their ranges, that does not contradict itself. White space around it is all
-// that is let pass.
-func parseReply(text string) (opinion, error) {
-	if len(text) > maxReplyBytes {
-		return opinion{}, fmt.Errorf("it has %d bytes, the most is %d", len(text), maxReplyBytes)
+// verdictShape is the object that a plain question asks for: three members in their
+// ranges, that do not contradict each other.
+func verdictShape() question.Shape[opinion] {
+	return question.Shape[opinion]{Wanted: []string{"score", "passed", "reason"}, Read: func(m question.Members) (o opinion, err error) {
+		if err := errors.Join(m.Take("score", &o.score), m.Take("passed", &o.passed), m.Take("reason", &o.reason)); err != nil {
+			return o, err
+		}
+		switch {
+		case !(o.score >= 0 && o.score <= 1):
+			return o, fmt.Errorf("score is %v, expected 0 to 1", o.score)
+		case o.passed != (o.score >= passMark):
+			return o, fmt.Errorf("it contradicts itself: score is %v and passed is %v", o.score, o.passed)
+		}
+		o.score += 0 // minus zero is a second spelling of zero
+		return o, checkReason(o.reason)
+	}}
+}
+
+func checkReason(reason string) error {
+	if strings.TrimSpace(reason) == "" || len(reason) > maxReasonBytes {
+		return fmt.Errorf("reason has %d bytes, expected 1 to %d and not only blanks", len(reason), maxReasonBytes)
 	}
-	trimmed := strings.Trim(text, " \t\r\n")
-	if !strings.HasPrefix(trimmed, "{") {
-		return opinion{}, fmt.Errorf("it is not a JSON object: %.100q", trimmed)
-	}
-	// Pointers tell a member that is missing from one that is zero.
-	var r struct {
-		Score  *float64 `json:"score"`
-		Passed *bool    `json:"passed"`
-		Reason *string  `json:"reason"`
-	}
-	if err := canon.Unmarshal([]byte(trimmed), &r); err != nil {
-		return opinion{}, err
-	}
-	switch {
-	case r.Score == nil || r.Passed == nil || r.Reason == nil:
-		return opinion{}, fmt.Errorf("it lacks score, passed or reason: %.200q", trimmed)
-	case !(*r.Score >= 0 && *r.Score <= 1):
-		return opinion{}, fmt.Errorf("score is %v, expected 0 to 1", *r.Score)
-	case *r.Passed != (*r.Score >= passMark):
-		return opinion{}, fmt.Errorf("it contradicts itself: score is %v and passed is %v", *r.Score, *r.Passed)
-	case strings.TrimSpace(*r.Reason) == "" || len(*r.Reason) > maxReasonBytes:
-		return opinion{}, fmt.Errorf("reason has %d bytes, expected 1 to %d and not only blanks", len(*r.Reason), maxReasonBytes)
-	}
-	// Minus zero is a second spelling of zero.
-	return opinion{*r.Score + 0, *r.Passed, *r.Reason}, nil
+	return nil
 }
 
 // cut shortens a text for a message or a document.

@@ -44,6 +44,9 @@ type Document struct {
 	Votes []Vote `json:"votes"`
 	// Malformed are the replies that were not a verdict, and why.
 	Malformed []Malformed `json:"malformed,omitempty"`
+	// Replies are all that was said in a live draw which ended with a reply that could
+	// not be read, so that a later reader of them need not pay for them again.
+	Replies []Reply `json:"replies,omitempty"`
 
 	// Verdict is what the votes come to; nothing if there is none, and then
 	// Unscored says why.
@@ -85,6 +88,14 @@ type Step struct {
 type Malformed struct {
 	Reply *digest.Content `json:"reply,omitempty"` // of its text, if it has one
 	Why   string          `json:"why"`
+}
+
+// A Reply is what a model said to one request of a draw.
+type Reply struct {
+	Flaw    string         `json:"flaw,omitempty"` // why it does not count, whatever it says
+	Model   string         `json:"model,omitempty"`
+	Request digest.Content `json:"request"`
+	Text    string         `json:"text"` // at most [question.MaxReplyBytes]
 }
 
 // A Verdict is what the votes of a draw come to.
@@ -147,6 +158,8 @@ func (d *Document) Validate() error {
 		return errors.New("a live draw has a number and a time, a replay has neither")
 	case (d.Verdict == nil) == (d.Unscored == ""):
 		return errors.New("expected either a verdict or a reason why there is none")
+	case d.Verdict != nil && len(d.Replies) > 0:
+		return errors.New("a draw with a verdict keeps no replies to be read again")
 	case d.CostMicroUSD < 0 || d.Unpriced < 0:
 		return errors.New("a count is below zero")
 	}
