@@ -35,6 +35,7 @@ type runOptions struct {
 	junit, tap         string
 	baseline, markdown string
 	ci                 bool               // --ci: pay although CI is set
+	fresh              bool               // --cache=false: a live run asks for everything anew
 	required           []history.Property // of --require-level
 }
 
@@ -74,6 +75,7 @@ runs all the same, as a scratch class. In a pipe each run is one line, with --js
 document a line. Ctrl-C ends it with exit code 0.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.fresh = cmd.Flags().Changed("cache") && !spec.Cache
 			spec.Recording, spec.ResumeCommand = recording.kind(cmd, spec.SubmitIntent), typed(cmd, "tally run", args)+" --resume"
 			if watch {
 				if err := watchedSpec(cmd, spec); err != nil {
@@ -119,7 +121,7 @@ document a line. Ctrl-C ends it with exit code 0.`,
 	f.StringVar((*string)(&spec.Scope), "sandbox-scope", "", "how long a rubric's sandbox lives, as `SCOPE`: case (one case) or attempt (the whole attempt)")
 	f.BoolVar(&spec.UnsafeAgent, "unsafe-agent", false, "the same as --sandbox none")
 	f.BoolVar(&spec.Live, "live", false, "answer model calls from real models; the recording goes to the evidence. Without --max-cost, only what is not recorded is asked, under the permission that you give at a terminal: docs/live.md")
-	f.BoolVar(&spec.Cache, "cache", false, "answer model calls from what earlier live attempts and cassettes of this class and target have; with --live, pay for the rest")
+	f.BoolVar(&spec.Cache, "cache", false, "answer model calls from what earlier live attempts and cassettes of this class and target have; with --live, pay for the rest; --live --cache=false asks for everything anew")
 	f.StringVar(&spec.OnMiss, "on-miss", "", "if no recording answers a call, `fail|live`: fail ends the case (the default without --live), live asks a provider and pays")
 	f.StringVar(&o.junit, "junit", "", "write a JUnit XML report to `FILE`")
 	f.StringVar(&o.tap, "tap", "", "write a TAP report to `FILE`")

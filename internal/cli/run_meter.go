@@ -25,6 +25,7 @@ type meter struct {
 	shown  time.Time
 	count  int
 	passed int
+	asked  bool      // a case that asks something new was shown
 	cost   cost.Cost // shown if it is paid now
 	live   bool
 }
@@ -40,9 +41,13 @@ func (m *meter) Recorded(r harness.Result) {
 	m.total = max(m.total, r.Total)
 	m.count++
 	m.cost = m.cost.Plus(r.Record.Cost())
-	if r.Record.Outcome == evidence.Passed {
+	switch {
+	case r.Record.Outcome == evidence.Passed:
 		m.passed++
-	} else {
+	case r.Record.Unanswered && m.asked:
+		// The answer counts them; one shows what is asked.
+	default:
+		m.asked = m.asked || r.Record.Unanswered
 		m.clear()
 		m.env.Note("case %s %s%s", r.Case, r.Record.Outcome, because(r))
 	}

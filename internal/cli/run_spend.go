@@ -31,8 +31,10 @@ func (r *runner) permit(ctx context.Context, setups []*lab.Setup) error {
 func (r *runner) permitOne(ctx context.Context, s *lab.Setup) error {
 	spec := &s.Spec
 	limited := spec.MaxCostMicroUSD > 0 || spec.MaxCalls > 0
+	said := spec.Cache || spec.OnMiss != ""
+	r.askOnce(s)
 	switch {
-	case r.o.fleet.URL != "" || spec.Cache || spec.OnMiss != "" || spec.Live && limited:
+	case r.o.fleet.URL != "" || said || spec.Live && limited:
 		return nil // the command line says everything
 	case r.o.ci && s.Bench.Level() != string(bench.Scratch) && !spec.Live:
 		r.env.Note("class %s is signed, and a signed class replays unless --live is given: --ci changes nothing", spec.Class)
@@ -59,6 +61,20 @@ func (r *runner) permitOne(ctx context.Context, s *lab.Setup) error {
 		s.Under(p)
 	}
 	return nil // without a permission a plain run replays, and a live one is refused for its limit
+}
+
+// askOnce has a live run of a class that is not signed ask only for what was not answered
+// before: it is prompt work, and proves nothing by paying again. A signed class is run
+// live to see what the models say now.
+func (r *runner) askOnce(s *lab.Setup) {
+	spec := &s.Spec
+	if !spec.Live || spec.Cache || spec.OnMiss != "" || r.o.fresh || r.o.fleet.URL != "" || s.Bench.Level() != string(bench.Scratch) {
+		return
+	}
+	if spec.Resume && !r.resumesMixed(s) {
+		return // its plan stands
+	}
+	spec.OnMiss = evidence.OnMissLive
 }
 
 // resumesMixed reports whether the attempt that is to be resumed asks models for what is

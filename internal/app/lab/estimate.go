@@ -71,7 +71,25 @@ func (s *Setup) meanCost(sum cost.Cost, n int) (int64, bool) {
 			sum, n = sum.Plus(c), n+1
 		}
 	}
+	if n == 0 {
+		sum, n = s.costBefore()
+	}
 	return sum.MicroUSD / int64(max(1, n)), n > 0 && sum.Unpriced == 0
+}
+
+// costBefore is the cost of the newest attempt of the class in which models answered, and
+// of how many cases: what was paid then, or what the replies that were used again had cost.
+func (s *Setup) costBefore() (cost.Cost, int) {
+	if s.place.Reading == nil {
+		return cost.Cost{}, 0
+	}
+	for _, a := range slices.Backward(s.place.Reading.History.Attempts) {
+		end := a.Finished
+		if a.Class == s.Bench.Class() && end != nil && end.CostMicroUSD > 0 && end.Unpriced != nil {
+			return cost.Of(end.CostMicroUSD, *end.Unpriced), a.Records - end.Unanswered
+		}
+	}
+	return cost.Cost{}, 0
 }
 
 // costIn is what the calls of a cassette cost when they were made.
@@ -124,7 +142,7 @@ func (s *Setup) Missing(cases, failed []string, command string, anywhere bool) *
 		if most == 0 {
 			most = 1_000_000
 		}
-		m.Command += fmt.Sprintf(" --on-miss live --max-cost %s", strings.TrimPrefix(plain.Dollars(most), "$"))
+		m.Command += fmt.Sprintf(" --max-cost %s", strings.TrimPrefix(plain.Dollars(most), "$"))
 	}
 	if e.Recorded+e.ByMean > 0 {
 		m.EstimateUSD = new(float64(e.Cost.MicroUSD) / 1e6)

@@ -159,10 +159,13 @@ func (p *Permission) Give(limit spend.Limit) error {
 	return nil
 }
 
-// Under has the run pay, under a permission, for what no recording answers.
+// Under has the run pay under a permission: for what no recording answers, unless the
+// spec says that models are asked for more.
 func (s *Setup) Under(p *Permission) {
 	s.permission = p
-	s.Spec.Live, s.Spec.OnMiss = false, evidence.OnMissLive
+	if !s.Spec.Live {
+		s.Spec.OnMiss = evidence.OnMissLive
+	}
 	s.Spec.MaxCostMicroUSD = spend.Limit{MicroUSD: s.Spec.MaxCostMicroUSD}.Lower(spend.Limit{MicroUSD: p.perRun}).MicroUSD
 }
 
