@@ -479,7 +479,11 @@ func (s *surfaces) exportsIn(row *surfaceRow, class string) {
 	if row.outcome.exit == 5 { // what has no score does not leave the workspace
 		row.said["in-toto"], row.said["badge, cards"] = "refused", "refused"
 		for _, format := range []string{"in-toto", "badge", "hf", "cyclonedx", "inspect"} {
-			if text, _, code := s.run(s.tally, "export", id, "--format", format, "--key", s.key, "-o", out+"-"+format); code != 5 || text != "" {
+			args := []string{"export", id, "--format", format, "-o", out + "-" + format}
+			if format == "in-toto" {
+				args = append(args, "--key", s.key)
+			}
+			if text, _, code := s.run(s.tally, args...); code != 5 || text != "" {
 				s.Errorf("%s: export --format %s ends with %d: %s", row.outcome.name, format, code, text)
 			}
 		}
