@@ -866,7 +866,25 @@ def verify_ledger(folder, signers):
         if note.split("\n")[0] == ledger.origin:        # people keep those of other ledgers too
             origin, size, root = here(name, lambda: verify_checkpoint(note, keys))
             covers(name, ledger, origin, size, root)
+    for path in below(os.path.join(workspace, "cassettes", "replies") if workspace else None):
+        if path.endswith(".json"):
+            here(path, lambda: check_reply(path, read(os.path.join(workspace, "cassettes", "replies", path))))
     return found + "; %d anchors" % len(anchors)
+
+def check_reply(path, data):
+    """replies.md: the members of a reply give its name, and its server is the one it is named for."""
+    reply = canonical(data)
+    try:
+        model, at = reply["model"], reply["model"]["from"]
+        host = "[%s]" % at["host"] if ":" in at["host"] else at["host"]
+        must(reply["endpoint"] == "%s://%s:%d%s" % (at["scheme"], host, at["port"], at.get("path", "")),
+             "its reply is of another endpoint", Refused)
+        asked = {"api": model["api"], "request": model["request"]}
+        asked |= {name: reply[name] for name in ("endpoint", "format", "ordinal", "party", "repeat", "scope") if name in reply}
+        key = sha256(encode(asked).encode()).hex()
+        must(path == "%s/%s.%d.json" % (key[:2], key, reply["draw"]), "what it answers has the key " + key, Refused)
+    except (KeyError, TypeError) as err:
+        raise Malformed("not a reply: %s" % err)
 
 TILE = re.compile("tile/(entries|0|[1-6])/((?:x[0-9]{3}/)*[0-9]{3})(?:[.]p/([1-9][0-9]{0,2}))?")
 
