@@ -82,7 +82,8 @@ func surfaceOutcomes() []surfaceOutcome {
 		{name: "missed by the latency", gates: gateOn("p95_latency_ms", 0), cases: append(plainCases(2), slowCase()), want: saysNotMet},
 		{name: "a case without a score", gates: gateOn("solve_rate", 0.5), cases: append(plainCases(2), unscoredCase), has: "unscored", want: saysNotMet},
 		{name: "a case that errored", gates: gateOn("solve_rate", 0.5), cases: append(plainCases(2), erroredCase), has: "errors", want: saysNotMet},
-		{name: "a case that asks what is not recorded", gates: gateOn("solve_rate", 0.5), cases: append(plainCases(2), missingCase), has: "errors", want: saysNotMet, exit: 5},
+		{name: "a case that asks what is not recorded", gates: gateOn("solve_rate", 0.5), cases: append(plainCases(2), missingCase), has: "unanswered", want: saysNotDecided, exit: 5},
+		{name: "a case that asks what is not recorded, and another fails", gates: gateOn("solve_rate", 0.9), cases: append(plainCases(2), missingCase, wrongCase), has: "unanswered", want: saysNotDecided, exit: 5},
 		{name: "a case that was truncated", gates: gateOn("solve_rate", 0.5), cases: append(plainCases(2), truncatedCase), has: "truncated", want: saysNotMet},
 		{name: "filtered with --case", gates: gateOn("solve_rate", 0.9), cases: append(plainCases(3), wrongCase), flags: []string{"--case", "good-*"}, want: saysNotDecided},
 		{name: "filtered with --tag", gates: gateOn("mean_score", 0.9), cases: append(plainCases(3), wrongCase), flags: []string{"--tag", "odd"}, want: saysNotDecided},
@@ -475,6 +476,19 @@ func (s *surfaces) pagesIn(row *surfaceRow, class string) {
 
 func (s *surfaces) exportsIn(row *surfaceRow, class string) {
 	id, out := class+".default.1", filepath.Join(s.dir, class)
+	if row.outcome.exit == 5 { // what has no score does not leave the workspace
+		row.said["in-toto"], row.said["badge, cards"] = "refused", "refused"
+		for _, format := range []string{"in-toto", "badge", "hf", "cyclonedx", "inspect"} {
+			args := []string{"export", id, "--format", format, "-o", out + "-" + format}
+			if format == "in-toto" {
+				args = append(args, "--key", s.key)
+			}
+			if text, _, code := s.run(s.tally, args...); code != 5 || text != "" {
+				s.Errorf("%s: export --format %s ends with %d: %s", row.outcome.name, format, code, text)
+			}
+		}
+		return
+	}
 	s.must("export", id, "--format", "in-toto", "--key", s.key, "-o", out+"-in-toto")
 	result, _ := s.payload(filepath.Join(out+"-in-toto", "test-result.dsse.json"))
 	_, gate := s.payload(filepath.Join(out+"-in-toto", "eval-result.dsse.json"))
@@ -585,6 +599,9 @@ func (s *surfaces) agrees(row *surfaceRow) {
 	want["JUnit, TAP of `run`"] = colour[o.want]
 	want["JUnit, TAP of `gate`"] = map[string]string{saysMet: "green", saysNotMet: "red", saysNotDecided: "red"}[o.want]
 	want["in-toto"] = map[string]string{saysMet: "PASSED", saysNotMet: "FAILED", saysNotDecided: "WARNED"}[o.want]
+	if o.exit == 5 {
+		want["`gate`, exit"], want["JUnit, TAP of `gate`"], want["in-toto"], want["badge, cards"] = "5", "skipped", "refused", "refused"
+	}
 	want["pytest"] = row.said["pytest"] // looked at above
 	if o.gates == "" {
 		want["`gate`, exit"], want["`gate`"], want["JUnit, TAP of `gate`"] = row.said["`gate`, exit"], "refused: no gates", "–"

@@ -181,7 +181,7 @@ func (s *Setup) modelsNeeded(cfg harness.Config, access *provider.Access) (*judg
 		return nil, err
 	}
 	for _, model := range asked.Embedders {
-		if err := access.CheckModel(wire.Embeddings, model, 0); err != nil {
+		if err := access.CheckModel(wire.Embeddings, model, 0); err != nil && !s.isNoPrice(err) {
 			return nil, fmt.Errorf("class %s compares vectors of %s: %w", s.Spec.Class, model, err)
 		}
 	}

@@ -117,12 +117,12 @@ func NewRecording(c *dossier.Corpus, spec harness.Spec, o RecordOptions) (*Recor
 		return nil, err
 	}
 	limit := s.Bench.Registration().Limits.CostMicroUSD
-	if r.Most = s.Spec.MaxCostMicroUSD; r.Most == 0 {
+	if r.Most = s.Spec.MaxCostMicroUSD; r.Most == 0 && s.Spec.MaxCalls == 0 {
 		if r.Most = limit * int64(len(r.Cases)); limit <= 0 {
 			return nil, refusal.Newf(refusal.Usage, "class %s has no limit on the cost of a case", s.Spec.Class).WithHint("say with --max-cost how many dollars may be spent")
 		}
 	}
-	r.budget = provider.NewBudget(r.Most)
+	r.budget = provider.NewLimited(provider.Limit{MicroUSD: r.Most, Calls: s.Spec.MaxCalls}, nil)
 	return r, nil
 }
 

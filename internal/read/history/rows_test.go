@@ -47,7 +47,7 @@ func TestScanKnowsEveryMemberOfARecord(t *testing.T) {
 	full.IsolationScope = "attempt"
 	full.Tags = []string{"a", "b"}
 	for f, v := range reflect.ValueOf(full).Elem().Fields() {
-		if v.IsZero() {
+		if v.IsZero() && f.Name != "Unanswered" { // which a case with a score never is: another sample has it
 			t.Errorf("the sample has no %s: give it a value in sampleRecords", f.Name)
 		}
 	}

@@ -41,6 +41,8 @@ func sampleRecords() []*evidence.CaseScored {
 	odd.Score.CostUSD, odd.Score.DurationSeconds, odd.CostMicroUSD = 1e-6, 1e-7, 12345678901234567>>4
 	none := historytest.UnscoredCase(r, 0, 1, evidence.Truncated)
 	none.EvidenceDigests = nil
+	asked := historytest.UnscoredCase(r, 1, 1, evidence.Errored)
+	asked.Unanswered = true
 	none.Paid = &evidence.Paid{Journal: digest.IDOf([]byte("j"))}
 	// Records from before unpriced calls were counted, which prove it otherwise or do not.
 	replayed, live, unknown, cached := historytest.Score(r, 0, 1, 1), historytest.Score(r, 0, 1, 1), historytest.Score(r, 0, 1, 1), historytest.Score(r, 0, 1, 1)
@@ -48,7 +50,7 @@ func sampleRecords() []*evidence.CaseScored {
 	live.Paid = &evidence.Paid{Calls: 1, Journal: digest.IDOf([]byte("j"))}
 	unknown.Paid = &evidence.Paid{Journal: digest.IDOf([]byte("j")), Unknown: 1}
 	cached.Paid, cached.Cached = live.Paid, full.Cached
-	return []*evidence.CaseScored{plain, full, odd, none, replayed, live, unknown, cached, historytest.UnscoredCase(r, 1, 1, evidence.Unscored), historytest.UnscoredCase(r, 1, 1, evidence.Skipped), historytest.UnscoredCase(r, 1, 1, evidence.Errored)}
+	return []*evidence.CaseScored{plain, full, odd, none, replayed, live, unknown, cached, historytest.UnscoredCase(r, 1, 1, evidence.Unscored), historytest.UnscoredCase(r, 1, 1, evidence.Skipped), historytest.UnscoredCase(r, 1, 1, evidence.Errored), asked}
 }
 
 func recordOf(kind evidence.Kind, body []byte) ledger.Record {

@@ -274,9 +274,14 @@ func validRecords(t testing.TB) map[Kind][][]byte {
 	scored := examples()[CaseScoredKind].(*CaseScored)
 	failed := *scored
 	failed.Outcome, failed.Score = Errored, nil
+	failed.Unanswered = true
 	bare := failed
+	bare.Unanswered = false
 	bare.RubricDigest, bare.CassetteDigest, bare.ImageDigest, bare.Tags, bare.Provenance = nil, nil, nil, nil, ""
 	out[CaseScoredKind] = append(out[CaseScoredKind], mustMarshal(t, &failed), mustMarshal(t, &bare))
+	open := *examples()[AttemptFinishedKind].(*AttemptFinished)
+	open.Unanswered, open.MeanScore = 1, nil
+	out[AttemptFinishedKind] = append(out[AttemptFinishedKind], mustMarshal(t, &open))
 	long := *examples()[AttemptRegisteredKind].(*AttemptRegistered)
 	content := digest.ContentOf(nil)
 	long.Plan.Cases, long.Plan.CasesDigest = nil, &content

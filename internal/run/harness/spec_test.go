@@ -57,7 +57,7 @@ func TestSpecSaysWhoAnswers(t *testing.T) {
 		{Spec{OnMiss: evidence.OnMissFail}, "", false, "replay"},
 		{Spec{OnMiss: evidence.OnMissLive}, "from the cassette, on a miss live", true, "live"},
 		{Spec{Live: true}, "", true, "live"},
-		{Spec{Live: true, OnMiss: evidence.OnMissLive}, "", true, "live"},
+		{Spec{Live: true, OnMiss: evidence.OnMissLive}, "from the cassette, on a miss live", true, "live"},
 		{Spec{Cache: true}, "from the cache, on a miss fail", false, "live"},
 		{Spec{Cache: true, Live: true}, "from the cache, on a miss live", true, "live"},
 		{Spec{Cache: true, Live: true, OnMiss: evidence.OnMissFail}, "from the cache, on a miss fail", false, "live"},

@@ -146,7 +146,7 @@ func (a *Access) CheckModel(api wire.API, model string, maxOutput int64) error {
 	m, ok := e.model(model)
 	switch {
 	case !ok:
-		return refusal.Newf(refusal.NotFound, "%s: the model %.60q of %s %w, so what it costs is not bounded", SettingsFile, model, e.Provider, ErrNoPrice).
+		return refusal.Newf(refusal.NotFound, "%s: %s %w for the model %.60q, so what it costs is not bounded", SettingsFile, e.Provider, ErrNoPrice, model).
 			WithHint("add it under %s: prices:, in micro-dollars for a million tokens, or give a limit of calls with --max-calls", e.Provider)
 	case m.MaxOutput == 0 && maxOutput == 0 && api.Converses():
 		return refusal.Newf(refusal.NotFound, "%s: how long an answer of %.60q can be is not known, so what it costs is not bounded", SettingsFile, model).

@@ -17,7 +17,8 @@ type compareData struct {
 	A, B     string
 	Attempts []string // to choose from
 	*scorecard.Comparison
-	Apart bool // they are of benches that differ
+	Apart bool   // they are of benches that differ
+	Open  string // one of them was not answered, so nothing can be compared
 	Rows  []compareRow
 	Pager pager
 	Side  *sideBySide // of the case that was chosen
@@ -81,6 +82,10 @@ func (v *Viewer) compare(req *http.Request) (*page, error) {
 	data.Comparison, err = scorecard.Compare(a, b, options)
 	if refusal.Is(err, refusal.NotComparable) && !options.AcrossBenches {
 		data.Apart, p.Next = true, []command{{What: "Compare the cases that are the same", Line: shell("tally", "compare", a.ID, b.ID, "--across-benches")}}
+		return p, nil
+	}
+	if refusal.Is(err, refusal.NotAnswered) {
+		data.Open = err.Error()
 		return p, nil
 	}
 	if err != nil {
