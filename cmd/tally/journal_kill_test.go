@@ -244,6 +244,7 @@ func TestKilledLiveRunLosesNothingThatWasPaid(t *testing.T) {
 	if want := cases * (4 + paidVotes); got.finished.Calls != want {
 		t.Errorf("%d calls were paid, a run without a kill pays %d", got.finished.Calls, want)
 	}
+	w.checkLibraryHasEach(cases * (4 + paidVotes))
 	if got.resumed == 0 {
 		t.Error("no execution was resumed, so nothing was tested")
 	}
@@ -287,6 +288,31 @@ func (w *paidWorkspace) checkLogTellsWhatWasPaid() {
 	}
 	if a := said.Attempts[0]; a.Finished || a.Paid == nil || a.Paid.Calls != replies || a.Paid.CostUSD == 0 {
 		w.t.Errorf("the journal has %d replies, and tally log says %+v", replies, a.Paid)
+	}
+}
+
+// checkLibraryHasEach says that each reply is one draw of the ledger and one file,
+// however often the run was killed.
+func (w *paidWorkspace) checkLibraryHasEach(want int) {
+	w.t.Helper()
+	files, err := filepath.Glob(filepath.Join(w.dir, "cassettes", "replies", "*", "*.json"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	segments, err := filepath.Glob(filepath.Join(w.dir, ".tally", "ledger", "segments", "*"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	draws := 0
+	for _, name := range segments {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		draws += bytes.Count(data, []byte(`"kind":"reply.drawn"`))
+	}
+	if len(files) != want || draws != want {
+		w.t.Errorf("the library has %d replies of %d draws, want %d of each", len(files), draws, want)
 	}
 }
 

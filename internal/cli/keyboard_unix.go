@@ -54,7 +54,7 @@ type mode struct {
 }
 
 // take has the terminal give keys at once and show none. A read that finds no key ends
-// after a fifth of a second, so that whoever reads notices that it is over.
+// after a fifth of a second, so that its reader notices the end.
 func (m *mode) take() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

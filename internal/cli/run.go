@@ -68,11 +68,13 @@ runs of scratch classes in this workspace to pay for what is not recorded (docs/
 "--resume" resumes; no recorded case is run again. A live case resumes at the call where
 it was interrupted: calls that were answered are not paid again (docs/paid-work.md).
 
---watch runs the class again whenever something that it depends on changes, and shows what
-is different: cases that do not pass, those that changed sides, and where a case first
-parted from when it last passed. Nothing is recorded. A signed class that is being edited
-runs all the same, as a scratch class. In a pipe each run is one line, with --json one
-document a line. Ctrl-C ends it with exit code 0.`,
+--watch runs the class again at each save of something that it depends on, and shows what
+is different: failing cases first, cases that changed sides, answers side by side. Only what
+the save touched is done: a grader's edit drives no agent and asks no model. No attempt is
+recorded. A signed class that is being edited runs all the same, as a scratch class. What
+asks something new is asked if this user permitted it for the workspace. On a terminal, r
+runs all, f the failing cases, a accepts a golden change, c compares two targets, q ends. In
+a pipe each run is one line, with --json one document a line. docs/watching.md has more.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.fresh = cmd.Flags().Changed("cache") && !spec.Cache
@@ -96,7 +98,7 @@ document a line. Ctrl-C ends it with exit code 0.`,
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&watch, "watch", false, "run again whenever the bench, the target, its files, recordings or golden traces change; nothing is recorded and no model is paid")
+	f.BoolVar(&watch, "watch", false, "run again at each save of the bench, the targets, their files, recordings, replies or golden traces; no attempt is recorded")
 	f.BoolVar(&spec.SubmitIntent, "submit-intent", false, "register that the attempt is meant to be submitted; its texts are recorded")
 	recording.add(cmd)
 	f.StringVar((*string)(&spec.SecondView), "second-view", "", "`WHO` is asked about each answer that the official scorer of GAIA did not take: judge, the model of judge.yaml, which costs money if live; it changes no score (default: no second view)")

@@ -49,7 +49,7 @@ func (s *studio) atTerminal(columns uint16, args ...string) string {
 // newGrid is a studio whose target has as many variants as there are answers, each
 // of which says another thing in case b.
 func newGrid(t *testing.T, answers ...string) *studio {
-	s := newStudio(t, &fakemodel.Server{})
+	s := newStudio(t, fakemodel.Answer(t, saysHello))
 	s.writeCase("a", answering("hello"))
 	scenario, models := "version: 1\nturns:\n  - text: say hello\nmodel:\n", []string{}
 	for i, text := range answers {

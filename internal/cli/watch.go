@@ -46,7 +46,7 @@ func runWatch(ctx context.Context, env *Env, o runOptions, record string) error 
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	s := &watchScreen{env: env, command: record, terminal: !env.JSON && isTerminal(env.Stdout), end: end, asks: make(chan lab.WatchAsk)}
-	w := &lab.Watch{Spec: o.spec, TrustRoot: o.trustRoot, Began: s.began, Case: s.oneCase, Ended: s.ended, Asks: s.asks}
+	w := &lab.Watch{Spec: o.spec, TrustRoot: o.trustRoot, Began: s.began, Case: s.oneCase, Ended: s.ended, Asks: s.asks, Command: record}
 	if k := openKeyboard(ctx, env); k != nil {
 		defer k.close()
 		s.keys = true
@@ -235,6 +235,14 @@ func watchedSummary(w io.Writer, run *lab.Watched) {
 	if len(still) > 0 {
 		fmt.Fprintf(w, "still    %s: as before\n", someOf(still, 10))
 	}
+	for _, q := range run.Questions {
+		fmt.Fprintf(w, "new      %s\n", plain.Line(q.Text))
+		fmt.Fprintf(w, "         not asked: %s\n", plain.Line(q.Why))
+	}
+	if run.PaidCalls > 0 {
+		fmt.Fprintf(w, "paid     %s for %s\n", plain.Dollars(run.PaidMicro), plain.Plural(int(run.PaidCalls), "call"))
+	}
+	fmt.Fprintf(w, "today    %s paid in this workspace\n", plain.Dollars(run.TodayMicro))
 	for _, g := range run.Accepted {
 		fmt.Fprintf(w, "accepted golden trace of %s\n", plain.Line(g.Case+" by "+bench.ShortTarget(g.Target)))
 		divergenceText(w, g.Detail, "         ")
@@ -305,6 +313,12 @@ func watchedLine(run *lab.Watched) string {
 	}
 	if run.Error == "" {
 		text += "; " + watchedWork(run)
+	}
+	for _, q := range run.Questions {
+		text += "; " + plain.Line(q.Text)
+	}
+	if run.PaidCalls > 0 {
+		text += fmt.Sprintf("; paid %s for %s", plain.Dollars(run.PaidMicro), plain.Plural(int(run.PaidCalls), "call"))
 	}
 	if run.Unsigned != "" {
 		text += "; not signed as it is"

@@ -6,12 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"tallystick/internal/app/spend"
 	"tallystick/internal/testing/fakemodel"
 	"tallystick/internal/testing/terminal"
 )
@@ -33,7 +35,7 @@ type watching struct {
 // newWatching watches the class hello of a studio, whose models answer as written.
 func newWatching(t *testing.T, rows, columns uint16, flags ...string) *watching {
 	t.Helper()
-	s := newStudio(t, &fakemodel.Server{})
+	s := newStudio(t, fakemodel.Answer(t, saysHello))
 	for _, id := range []string{"a", "b"} {
 		s.writeCase(id, answering("hello"))
 	}
@@ -180,7 +182,7 @@ func TestWatchGraderEditAsksNothing(t *testing.T) {
 
 // TestWatchAcceptsByKey: the only change at once, one of several after a question.
 func TestWatchAcceptsByKey(t *testing.T) {
-	s := newStudio(t, &fakemodel.Server{})
+	s := newStudio(t, fakemodel.Answer(t, saysHello))
 	for _, id := range []string{"a", "b"} {
 		s.writeCase(id, answering("hello"))
 	}
@@ -282,7 +284,7 @@ func TestWatchTakesTheTerminalAgain(t *testing.T) {
 
 // TestWatchComparesVariantsByKey: two at once, two of three after a question.
 func TestWatchComparesVariantsByKey(t *testing.T) {
-	s := newStudio(t, &fakemodel.Server{})
+	s := newStudio(t, fakemodel.Answer(t, saysHello))
 	s.writeCase("a", answering("hello"))
 	s.writeCase("b", "version: 1\nturns:\n  - text: say hello\nmodel:\n  - {when: {agent: fake-2}, text: good morning}\n  - text: hello\n")
 	s.write("targets/default.yaml", "version: 1\nkind: builtin\nbuiltin: {model: fake-1, api: openai.chat, max_output_tokens: 100, retries: 0}\nparameters:\n  model: [fake-1, fake-2, fake-3]\n")
@@ -317,5 +319,58 @@ func TestWatchInAPipeHasNoKeys(t *testing.T) {
 	env.JSON = true
 	if k := openKeyboard(context.Background(), env); k != nil {
 		t.Error("--json has keys")
+	}
+}
+
+// TestWatchPaysOnceForWhatIsNew: without a permission nothing is asked; with one exactly
+// what is missing is, once, and a grader's edit asks nothing.
+func TestWatchPaysOnceForWhatIsNew(t *testing.T) {
+	var calls atomic.Int64
+	server := fakemodel.Answer(t, func(fakemodel.Request) fakemodel.Reply { calls.Add(1); return fakemodel.Reply{Text: "hello"} })
+	s := newStudio(t, server)
+	w := watchStudio(t, s, 60, 160)
+	got := w.sees(waitingForKeys)
+	for _, part := range []string{"new      2 of 2 cases ask something new: ", "--live", "not asked: there is no permission", "today    $0"} {
+		if !strings.Contains(got, part) {
+			t.Errorf("%q is missing:\n%s", part, got)
+		}
+	}
+	if strings.Contains(got, "error    a") || calls.Load() != 0 {
+		t.Errorf("a question is shown as an error, or was paid (%d calls):\n%s", calls.Load(), got)
+	}
+
+	s.permit(server.OpenAI())
+	w.press("r")
+	w.sees("2: 2 passed")
+	w.sees("for 2 calls")
+	w.sees(waitingForKeys)
+	s.writeCase("b", "version: 1\nturns:\n  - text: say hello once more\n")
+	w.sees("2: 2 passed")
+	w.sees("for 1 call")
+	w.sees(waitingForKeys)
+	s.write("bench/hello/cases/b/grading.yaml", "version: 1\ngrade: {kind: contains, expected: [hell]}\n")
+	w.sees("1 graded again with 0 calls")
+	w.sees(waitingForKeys)
+	w.press("r")
+	w.sees("done     2 driven")
+	w.sees(waitingForKeys)
+	if n := calls.Load(); n != 3 {
+		t.Errorf("the provider was asked %d times, want 3", n)
+	}
+}
+
+// permit gives the permission that a person gives at a terminal.
+func (s *studio) permit(endpoint string) {
+	s.t.Helper()
+	subject, err := spend.SubjectOf(s.dir, endpoint, "STUDIO_KEY", nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	book, err := spend.Open(s.getenv, time.Now)
+	if err == nil {
+		err = book.Give(subject, spend.Limit{MicroUSD: 1_000_000, Calls: 100})
+	}
+	if err != nil {
+		s.t.Fatal(err)
 	}
 }

@@ -25,7 +25,7 @@ const repliesDir = "cassettes/replies"
 // agent would do the same again is not driven, and if its graders alone changed it is
 // graded again from what the agent did before.
 //
-// Nothing is registered and the ledger is left alone: an attempt for each time a
+// Nothing is registered, and the ledger has nothing of it but replies that were paid for: an attempt for each time a
 // file is saved would make "attempt k of n" say nothing. So a class that is not
 // signed as it is, because its author is working on it, runs as a scratch class.
 //
@@ -41,7 +41,10 @@ type Watch struct {
 	Case  func(WatchedResult)
 	Ended func(*Watched) error
 
-	// Asks is what a person asks for between two changes; nil if nobody can.
+	// Command is the run as a person would type it to record an attempt.
+	Command string
+
+	// Asks is what a person asks for between two changes; nil without a terminal.
 	Asks <-chan WatchAsk
 
 	files   watchedFiles
@@ -89,6 +92,12 @@ type Watched struct {
 
 	// Unanswered are the cases that ask something that is not recorded.
 	Unanswered int `json:"unanswered,omitempty"`
+	// Questions are these, by target, with what it would take to answer them.
+	Questions []WatchedQuestion `json:"questions,omitempty"`
+	// What was paid for this run, and today in this workspace.
+	PaidCalls  int64 `json:"paid_calls"`
+	PaidMicro  int64 `json:"paid_microdollars"`
+	TodayMicro int64 `json:"spent_today_microdollars"`
 	// Golden are cases that differ from their golden traces; Accepted those whose traces
 	// were written because a person asked for it.
 	Golden   []GoldenChange `json:"golden,omitempty"`
@@ -236,7 +245,7 @@ func (w *Watch) interruptible(ctx context.Context, place *dossier.Place, now cha
 		stop(errStale)
 		news <- &more
 	}()
-	run, err := w.run(running, setups, states, now)
+	run, err := w.run(running, ctx, setups, states, now)
 	done()
 	more := <-news
 	stop(nil)
@@ -302,20 +311,24 @@ func (w *Watch) statesOf(setups []*Setup) []state {
 	return out
 }
 
-// run brings every case of every target up to date.
-func (w *Watch) run(ctx context.Context, setups []*Setup, states []state, now change) (*Watched, error) {
+// run brings every case of every target up to date. What is paid for goes on until the
+// lasting context ends.
+func (w *Watch) run(ctx, lasting context.Context, setups []*Setup, states []state, now change) (*Watched, error) {
 	out := &Watched{Class: w.Spec.Class, Target: setups[0].Target.Name, Changed: append([]string{}, now.files...), Cases: []WatchedResult{}}
 	if len(setups) > 1 {
 		for _, s := range setups {
 			out.Targets = append(out.Targets, s.Target.Name)
 		}
 	}
-	var err error
+	spent, calls, err := spentToday(w.files.place)
+	if err != nil {
+		return nil, err
+	}
 	if out.Accepted, err = w.accept(setups, now.ask.Accept); err != nil {
 		return nil, err
 	}
 	for i, s := range setups {
-		round := &round{w: w, s: s, state: states[i], ask: now.ask, out: out}
+		round := &round{w: w, s: s, state: states[i], ask: now.ask, out: out, lasting: lasting}
 		if err := round.run(ctx); err != nil {
 			return nil, err
 		}
@@ -330,6 +343,10 @@ func (w *Watch) run(ctx context.Context, setups []*Setup, states []state, now ch
 	for _, c := range w.cells {
 		c.told()
 	}
+	if out.TodayMicro, out.PaidCalls, err = spentToday(w.files.place); err != nil {
+		return nil, err
+	}
+	out.PaidMicro, out.PaidCalls = out.TodayMicro-spent, out.PaidCalls-calls
 	slices.SortStableFunc(out.Cases, func(a, b WatchedResult) int { return a.rank() - b.rank() })
 	return out, nil
 }

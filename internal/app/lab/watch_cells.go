@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/outline"
@@ -69,6 +68,8 @@ type round struct {
 	ask   WatchAsk
 	out   *Watched
 
+	lasting context.Context // that a change of a file does not end
+
 	inputs map[string]harness.Inputs
 	ranks  map[string]int
 	drive  map[string]bool // cases
@@ -89,6 +90,9 @@ func (r *round) run(ctx context.Context) error {
 		return err
 	}
 	if err := r.gradeAll(ctx, cfg, cases); err != nil {
+		return err
+	}
+	if err := r.askMissing(r.lasting, cases); err != nil {
 		return err
 	}
 	for _, c := range cases {
@@ -146,7 +150,7 @@ func (r *round) planCase(c *scenario.Task) {
 		switch {
 		case was == nil || was.inputs.Drive != now.Drive || was.files != r.state.files || was.replies != r.w.library.state(was.Unanswered) || r.ask.drives(was):
 			r.drive[c.ID] = true
-		case graded || was.Unanswered: // there is nothing to grade
+		case graded || was.Unanswered && !harness.Ended(evidence.Outcome(was.Outcome)): // there is nothing to grade
 		case was.stored != nil && harness.Ended(evidence.Outcome(was.Outcome)):
 			r.grade[c.ID] = true
 		default:
@@ -168,14 +172,19 @@ func (r *round) driveAll(ctx context.Context) error {
 	rank := func(id string) int { return r.ranks[id] }
 	return r.s.rehearseIn(ctx, choose, rank, onlyListed, func(g *harness.Graded) error {
 		r.out.Driven++
-		c := r.fresh(g.Case, g.Repeat)
-		r.w.kept -= c.size
-		c.stored, c.size, c.incomplete = nil, 0, g.Incomplete()
-		if !g.Suspended {
-			r.w.keep(c, g)
-		}
-		return r.became(g.Case, c, endingNow(g), g.Answer, g.Verified)
+		return r.drove(g)
 	})
+}
+
+// drove takes up a case that was driven.
+func (r *round) drove(g *harness.Graded) error {
+	c := r.fresh(g.Case, g.Repeat)
+	r.w.kept -= c.size
+	c.stored, c.size, c.incomplete = nil, 0, g.Incomplete()
+	if !g.Suspended {
+		r.w.keep(c, g)
+	}
+	return r.became(g.Case, c, endingNow(g), g.Answer, g.Verified)
 }
 
 // gradeAll grades cases again whose agents need not be driven. The repetitions of a case
@@ -247,7 +256,7 @@ func endingNow(g *harness.Graded) ending {
 
 func endingOf(r *evidence.CaseScored, grading []byte) ending {
 	why, _ := whyOf(r, grading)
-	return ending{string(r.Outcome), why, r.Outcome == evidence.Errored && strings.HasPrefix(r.Reason, string(refusal.CassetteMiss)+":")}
+	return ending{string(r.Outcome), why, r.Unanswered}
 }
 
 // whyOf says why a case did not pass, and what was expected, from its grading document.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"tallystick/internal/read/dossier"
@@ -53,8 +54,10 @@ func (s stamp) still(id identity.ID) bool {
 type watchedFiles struct {
 	place   *dossier.Place
 	class   string
-	targets []string // as they were asked for
+	targets []string   // as they were asked for
+	mu      sync.Mutex // of what follows: a run asks while another goroutine looks
 	known   map[string]stamp
+	ignored string // a folder to which the watch itself adds
 	// changed is what has been seen to change and the caller was not told yet: one that
 	// stops waiting in the middle of a change must not lose it.
 	changed []string
@@ -63,6 +66,8 @@ type watchedFiles struct {
 // adopt adds the files of targets that were read just now, and reports whether any is
 // new. Those that are known keep their stamps, so that what changed since is still found.
 func (w *watchedFiles) adopt(targets []*agent.Target) (news bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, name := range w.files(targets) {
 		if _, ok := w.known[name]; ok {
 			continue
@@ -77,6 +82,8 @@ func (w *watchedFiles) adopt(targets []*agent.Target) (news bool) {
 // look takes the present state for known and says what differs from the state
 // before, by path, in the workspace's terms where it lies there.
 func (w *watchedFiles) look(targets []*agent.Target) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	now := make(map[string]stamp)
 	for _, name := range w.files(targets) {
 		if s, ok := w.stampOf(name); ok {
@@ -85,7 +92,11 @@ func (w *watchedFiles) look(targets []*agent.Target) []string {
 	}
 	var changed []string
 	for name, s := range now {
-		if before, ok := w.known[name]; !ok || s.content != before.content || s.content.IsZero() && s.id != before.id {
+		before, ok := w.known[name]
+		if !ok && w.ignored != "" && strings.HasPrefix(name, w.ignored) {
+			continue
+		}
+		if !ok || s.content != before.content || s.content.IsZero() && s.id != before.id {
 			changed = append(changed, w.short(name))
 		}
 	}
@@ -128,8 +139,29 @@ func (w *watchedFiles) stampOf(name string) (stamp, bool) {
 	return s, true
 }
 
+// ignore takes files that come into a folder of the workspace for known, until resume.
+func (w *watchedFiles) ignore(dir string) (resume func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ignored = w.place.Path(dir) + string(filepath.Separator)
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, name := range w.files(nil) {
+			if _, ok := w.known[name]; !ok && strings.HasPrefix(name, w.ignored) {
+				if s, ok := w.stampOf(name); ok {
+					w.known[name] = s
+				}
+			}
+		}
+		w.ignored = ""
+	}
+}
+
 // digestOf names the state of files as it is known.
 func (w *watchedFiles) digestOf(names []string) digest.Content {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	var all []byte
 	for _, name := range names {
 		s := w.known[name]
@@ -143,6 +175,8 @@ func (w *watchedFiles) digestOf(names []string) digest.Content {
 
 // below lists the known files of a folder of the workspace.
 func (w *watchedFiles) below(dir string) map[string]digest.Content {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	out := map[string]digest.Content{}
 	for name, s := range w.known {
 		if strings.HasPrefix(name, w.place.Path(dir)+string(filepath.Separator)) {

@@ -494,7 +494,11 @@ func TestWatchMissesNoEditDuringARun(t *testing.T) {
 			p.dataset(strings.Replace(norway, `"text":"Oslo"`, fmt.Sprintf(`"text":"%02d"`, edits), 1), sweden)
 		}
 	}
-	w := &Watch{Spec: cities, Began: func([]string) { save() }, Case: func(WatchedResult) { save() }}
+	w := &Watch{Spec: cities, Began: func([]string) { save() }}
+	w.Case = func(WatchedResult) {
+		save()
+		time.Sleep(time.Duration(edits%5) * 100 * time.Millisecond) // the files are looked at meanwhile
+	}
 	w.Ended = func(run *Watched) error {
 		if last = run; len(run.Rows) > 0 && run.Rows[0].Cells[0].Answer == "12" {
 			stop()

@@ -20,7 +20,7 @@ var boundaries = map[refusal.Name]string{
 	refusal.NamespaceNotAllowed: "TB-1", refusal.TwoPersonRule: "TB-1", refusal.RoleMissing: "TB-1", refusal.WeakKey: "TB-1", refusal.DuplicateKey: "TB-1",
 
 	refusal.RubricDigestMismatch:   "TB-2",
-	refusal.CassetteDigestMismatch: "TB-8",
+	refusal.CassetteDigestMismatch: "TB-8", refusal.ReplyInvalid: "TB-8",
 
 	refusal.ChainTamperDetected: ledgerBoundary, refusal.SealInvalid: ledgerBoundary, refusal.HistoryRolledBack: ledgerBoundary, refusal.HistoryForked: ledgerBoundary,
 	refusal.TimeWentBack: ledgerBoundary, refusal.MissingAnchor: ledgerBoundary, refusal.AnchorMismatch: ledgerBoundary, refusal.AnchorSignatureInvalid: ledgerBoundary,
