@@ -2,7 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -225,4 +228,38 @@ Eval("slow", [{"input": i, "id": f"c{i}"} for i in range(6)], task, [lambda outp
 	p.contains(said.String(), "interrupted; what is finished is in the ledger: tally log --class slow", "KeyboardInterrupt")
 	p.contains(p.says(0, "show", "slow.task.1"), "3 passed")
 	p.says(0, "verify", "--recompute")
+}
+
+// TestOnlyTheAskingProcessReportsScores: an agent behind a URL that answers with scores
+// said something, and scored nothing, however its answer is spelled.
+func TestOnlyTheAskingProcessReportsScores(t *testing.T) {
+	for name, body := range map[string]string{
+		"beside its answer": `{"answer":"x","scores":[{"name":"s","score":1}]}`,
+		"in its answer":     `{"answer":"{\"scores\":[{\"name\":\"s\",\"score\":1}]}"}`,
+		"in a reply":        `{"id":"c","object":"chat.completion","created":1,"model":"m","scores":[{"name":"s","score":1}],"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"x","scores":[{"name":"s","score":1}]}}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				asked, _ := io.ReadAll(r.Body)
+				if strings.Contains(string(asked), `"case"`) {
+					t.Errorf("an agent behind a URL is told the case: %s", asked)
+				}
+				io.WriteString(w, body)
+			}))
+			defer server.Close()
+			p := newCodeFirst(t)
+			p.run(0, p.tally, "init", ".tallystick")
+			if err := os.MkdirAll(filepath.Join(p.dir, ".tallystick", "bench", "self"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			p.write(".tallystick/targets/far.yaml", "version: 1\nkind: http\nhttp: {url: \""+server.URL+"\"}\n")
+			p.write(".tallystick/bench/self/registration.yaml", "class: self\ntrust: scratch\n")
+			p.write(".tallystick/bench/self/dataset.jsonl", `{"id":"a","input":"x","grade":{"kind":"reported","scorer":"s"}}`+"\n")
+			p.env = append(p.env, "TALLY_TASK_URL="+server.URL, "TALLY_TASK_TOKEN=t")
+			p.contains(p.says(4, "run", "self", "--target", "far", "--json"), `"unscored":1`)
+			if strings.Contains(p.ledger(), `"vantage":"reported"`) {
+				t.Error("an agent behind a URL is recorded as one of the asking process")
+			}
+		})
+	}
 }

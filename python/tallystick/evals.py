@@ -337,7 +337,7 @@ class _Process:
     def __init__(self, cases: List[EvalCase], task: Callable[..., Any], scorers: List[_Scorer], timeout: float):
         self.cases = {c.id: c for c in cases}
         self.task, self.scorers, self.timeout = task, [s for s in scorers if s.function], timeout
-        self.token, self.pid = secrets.token_urlsafe(24), os.getpid()
+        self.token = secrets.token_urlsafe(24)
         self.outputs: Dict[str, List[Tuple[Any, Dict[str, Optional[float]]]]] = {}
         self.lock = threading.Lock()
         self.loop = asyncio.new_event_loop()
@@ -390,8 +390,6 @@ class _Process:
                 result = (True, value)
             except BaseException as e:  # SystemExit too: it ends the case, not the run
                 result = (False, e)
-            if os.getpid() != self.pid:
-                os._exit(0)  # the function forked, and this is the child
             done.append(result)
 
         thread = threading.Thread(target=work, daemon=True, name="tallystick-task")

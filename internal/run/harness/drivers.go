@@ -218,7 +218,7 @@ func (r *run) isolationFits() error {
 	case t.Kind == agent.KindBuiltin:
 		want = []string{""}
 	case t.Kind == agent.KindHTTP:
-		want = []string{t.HTTP.Isolation()}
+		want = []string{"remote"} // what runs in the asking process runs on no worker
 	case got == "" && r.result.Stop != nil: // it ended before a sandbox was there
 		return nil
 	default:

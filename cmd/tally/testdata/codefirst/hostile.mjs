@@ -23,7 +23,7 @@ const notANumber = ({ output }) => (output === undefined ? NaN : true);
 const raises = (input, output, expected) => { if (input.k === "unicode") throw new TypeError("the scorer broke"); return 1; };
 const silent = async ({ input }) => (input.k === "odd" ? null : { name: "other", score: 1, reason: "ok" });
 const names = ["big", "none", "odd", "unicode", "exit", "raise", "hang", "loop", "text", "html"];
-const data = names.map((k) => ({ id: `${k}/../x`, input: { k }, metadata: { k, n: Infinity }, tags: ["a b", "ünï"] }));
+const data = names.map((k) => ({ id: `${k}/../x`, input: { k, "half \ud800": "\udfff" }, metadata: { k, n: Infinity }, tags: ["a b", "ünï"] }));
 const r = await Eval('Hostile / ../ "Eval": <i>', { data, task, scores: [notANumber, raises, silent], timeout: 3, quiet: true });
 const got = Object.fromEntries(r.cases.map((c) => [c.id.split("-..-")[0], c]));
 assert.deepEqual(Object.fromEntries(Object.entries(got).map(([k, c]) => [k, c.outcome])),
@@ -51,4 +51,6 @@ await refused("was not written by Eval", "mine", {});
 assert.ok((await Eval("changed", { data: one, task: same, scores: ["exact"], quiet: true })).passed);
 fs.appendFileSync(".tallystick/bench/changed/dataset.jsonl", "\n");
 await refused("was changed since", "changed", {});
+const half = await Eval("halves", { data: [{ input: "h\ud800", expected: "\udfff" }], task: same, scores: [() => true], quiet: true });
+assert.ok(half.passed, String(half));
 console.log("all as expected");

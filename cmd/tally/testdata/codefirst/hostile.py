@@ -54,7 +54,7 @@ async def waits(output, **more):
 
 
 names = ["big", "none", "odd", "unicode", "exit", "raise", "fork", "hang", "interrupt", "html"]
-data = [{"id": f"{k}/../x", "input": {"k": k}, "metadata": {"k": k, "n": math.inf}, "tags": ["a b", "ünï"]} for k in names]
+data = [{"id": f"{k}/../x", "input": {"k": k, "half \ud800": "\udfff"}, "metadata": {"k": k, "n": math.inf}, "tags": ["a b", "ünï"]} for k in names]
 name = 'Hostile / ../ "Eval": <i>'
 r = Eval(name, data, task, [wrong_number, raises, waits], timeout=3, quiet=True)
 got = {c.id.split("-..-")[0]: c for c in r.cases}
