@@ -232,6 +232,7 @@ func fullRecords() []Body {
 	scored := *examples()[CaseScoredKind].(*CaseScored)
 	scored.AgentScope, scored.Tags, scored.Resumed, scored.Paid = ScopeAttempt, []string{"easy"}, 1, paid
 	scored.Cached = &Cached{Attempt: "a", Calls: 2, CostMicroUSD: 1, Recording: &content, Replies: 1}
+	scored.Reused = &Reused{From: []ReusedFrom{{Class: "c", Replies: 2, Target: "t"}}, Replies: 2, Unlisted: 1}
 	scored.Normalised, scored.ToolCalls, scored.Worker = &NormalisedCount{1, 1}, &ToolCallCount{1, 1, 1}, &Worker{"1", "k"}
 	scored.Preload = &Preload{Digest: "00", Milliseconds: 1, Modules: 2, Rehearsed: 1, Stderr: "s", Unrehearsed: "u"}
 	finished := *examples()[AttemptFinishedKind].(*AttemptFinished)
