@@ -119,8 +119,8 @@ document a line. Ctrl-C ends it with exit code 0.`,
 	f.StringVar(&spec.OnMiss, "on-miss", "", "if no recording answers a call, `fail|live`: fail ends the case (the default without --live), live asks a provider and pays")
 	f.StringVar(&o.junit, "junit", "", "write a JUnit XML report to `FILE`")
 	f.StringVar(&o.tap, "tap", "", "write a TAP report to `FILE`")
-	f.StringVar(&o.baseline, "baseline", "", "compare with the earlier attempt `ID`")
-	f.StringVar(&o.markdown, "markdown", "", "write the comparison with --baseline to `FILE`, for a pull request")
+	f.StringVar(&o.baseline, "baseline", "", "compare with the earlier attempt `ID`, or with the newest in a folder that another job left")
+	f.StringVar(&o.markdown, "markdown", "", "write the result, and the comparison with --baseline, to `FILE` for a pull request")
 	f.StringVar(&o.fleet.URL, "fleet", "", "have workers drive the cases: `URL` of NATS servers, or \"embedded\" for one inside this program; hands over to tally-fleet")
 	f.StringVar(&o.fleet.Listen, "listen", "127.0.0.1:0", "`ADDRESS` of the embedded server")
 	f.StringVar(&o.fleet.Access.Creds, "creds", "", "NATS credentials `FILE`, if the servers want one")
@@ -165,7 +165,7 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 	}
 	// Before anything runs: a typing mistake must not cost an attempt.
 	if o.baseline != "" {
-		if _, err := c.Reading.Attempt(o.baseline); err != nil {
+		if _, err := r.baseline(r.bench.Class(), setups[0].Target.Name); err != nil {
 			return err
 		}
 	}
@@ -271,9 +271,6 @@ func openCheckout(ctx context.Context, env *Env, place *dossier.Place) (*recount
 func (o *runOptions) validate() error {
 	if err := o.checkFleet(); err != nil {
 		return err
-	}
-	if o.markdown != "" && o.baseline == "" {
-		return refusal.Newf(refusal.Usage, "--markdown writes the comparison with --baseline, which is not given")
 	}
 	return nil
 }
