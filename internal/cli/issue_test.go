@@ -108,6 +108,22 @@ func TestNothingIsIssuedThatDoesNotVerify(t *testing.T) {
 	}
 }
 
+// A credential that "publish" signs is verified before a registry hears of it.
+func TestNothingIsPublishedThatDoesNotVerify(t *testing.T) {
+	l := newSums(t)
+	args := []string{"publish", "sums.default.1", "--key", l.key("operator"), "--harness-file", l.path("wheel"), "--registry", "http://127.0.0.1:1",
+		"--artifact", "/artifacts/models/m", "--harness-path", "/artifacts/eval-harnesses/h", "--dataset-path", "/artifacts/datasets/d"}
+	for name, damage := range damages {
+		code, _, stderr := l.spoiling(func(issued any) { damage(issued.([]byte)) }, args...)
+		if code != refusal.ExitUnverified {
+			t.Errorf("%s: exit %d: %s", name, code, stderr)
+		}
+	}
+	if code, _, stderr := l.run(args...); code != refusal.ExitFailed || !strings.Contains(stderr, "there is no API key") {
+		t.Errorf("unharmed: exit %d: %s", code, stderr)
+	}
+}
+
 func filesIn(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

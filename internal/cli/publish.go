@@ -152,8 +152,12 @@ func (o publishOptions) publication(ctx context.Context, env *Env) (*client.Publ
 	if runner.Key == nil {
 		return &client.Publication{Body: draft.Body, Paths: o.paths}, draft.Refuse()
 	}
-	credential, _, err := claim.Issue(draft, claim.Signing{Runner: runner, Now: env.Now()})
-	return &client.Publication{Credential: credential, Paths: o.paths}, err
+	s := claim.Signing{Runner: runner, Now: env.Now()}
+	credential, _, err := claim.Issue(draft, s)
+	if err != nil {
+		return nil, err
+	}
+	return &client.Publication{Credential: credential, Paths: o.paths}, acceptCredential(env, s, draft.LedgerKey, credential)
 }
 
 func answerDryRun(env *Env, report *claim.Report) error {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/serve/viewer"
@@ -88,11 +87,6 @@ func (o *viewOptions) run(cmd *cobra.Command, env *Env) error {
 			}
 		}
 		return ""
-	}
-	for _, path := range o.files {
-		if !dossier.AreFiles(path) {
-			return refusal.Newf(refusal.NotFound, "%s: no such file or folder", path).WithHint(`"tally view" takes result files of other harnesses; without one it shows the workspace`)
-		}
 	}
 	if name := given("overwrite", "attempt"); name != "" && o.bundle == "" {
 		return refusal.Newf(refusal.Usage, "--%s is for --bundle", name)

@@ -36,6 +36,8 @@ type index struct {
 	byID     map[string]int
 	golds    int            // different answers that are looked for
 	answers  map[string]int // that can be decided, folded, and how many tasks expect them
+	// short says that an answer is short and yet distinctive: a number.
+	short bool
 	// words are those that only one question has, with its task.
 	words func() map[string]int32
 }
@@ -50,6 +52,8 @@ type taskInfo struct {
 	// naming is the question in each form that names the answer, as one of a choice or
 	// in a text to read: as it is written, without its tags, and so on.
 	naming []string
+	// short says that a piece of the answer in base64 is short.
+	short bool
 	// label says that several tasks expect this answer, as a class that all
 	// questions are sorted into: it is expected in any text about them.
 	label bool
@@ -128,11 +132,13 @@ func newIndex(c *corpus) *index {
 			}
 			info.golds = append(info.golds, int32(n))
 			t.goldAt = at[t.gold.Folded]
+			x.short = x.short || sight.IsShort(t.gold.Folded) && sight.IsDistinctive(t.gold.Folded)
 		}
 		for _, e := range t.gold.Folded64() {
 			if info := pattern(e); !slices.Contains(info.base64, int32(n)) {
 				info.base64 = append(info.base64, int32(n))
 			}
+			t.short = t.short || sight.IsShort(e)
 		}
 		if t.gold.Decidable() {
 			x.answers[t.gold.Folded]++
@@ -227,11 +233,12 @@ const (
 	maxOthers = 64
 )
 
-// look finds everything that is looked for in a folded text.
-func (x *index) look(text []byte, task int, s *sighting) {
+// look finds everything that is looked for in a folded text; short answers of other
+// tasks only if it is told to.
+func (x *index) look(text []byte, task int, short bool, s *sighting) {
 	s.reset()
 	own := &x.tasks[task]
-	x.matcher.Find(text, func(id, at int) {
+	hit := func(id, at int) {
 		p := &x.patterns[id]
 		if p.known > 0 {
 			s.known |= 1 << (p.known - 1)
@@ -248,7 +255,11 @@ func (x *index) look(text []byte, task int, s *sighting) {
 		if len(p.golds) > 0 && id != own.goldAt && len(s.golds) < maxHits && sight.IsWhole(text, at, len(x.matcher.Pattern(id))) {
 			s.golds = append(s.golds, goldHit{id, at})
 		}
-	})
+	}
+	x.matcher.FindLong(text, hit)
+	if short {
+		x.matcher.FindShort(text, hit)
+	}
 	for _, q := range own.naming {
 		s.addNaming(text, q)
 	}

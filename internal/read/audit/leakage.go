@@ -74,15 +74,26 @@ func (l answerList) count(own bool, golds int) int {
 	return n
 }
 
-// see looks at a text and at all that it hides.
+// see looks at a text and at all that it hides. Short answers of other tasks, which any
+// text has, say something only beside the task's own, so they are looked for then.
 func (w *worker) see(text []byte, task int) fetched {
+	x := w.a.index
+	short := x.short || x.tasks[task].short
+	f := w.seeAll(text, task, short)
+	if f.gold && !short {
+		f = w.seeAll(text, task, true)
+	}
+	return f
+}
+
+func (w *worker) seeAll(text []byte, task int, short bool) fetched {
 	var f fetched
 	x := w.a.index
 	own := &x.tasks[task]
 	sight.Unwrap(text, func(plainer []byte) {
 		w.fold = sight.Fold(w.fold[:0], plainer)
 		s := &w.sight
-		x.look(w.fold, task, s)
+		x.look(w.fold, task, short, s)
 		s.base64 = !f.gold && s.encoded && w.encodedOf(task).In(w.fold, plainer)
 		f.own |= s.own
 		f.known |= s.known

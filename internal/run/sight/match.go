@@ -51,6 +51,9 @@ func NewMatcher(patterns []string) *Matcher {
 	return m
 }
 
+// IsShort reports whether a pattern is one that [Matcher.FindShort] finds.
+func IsShort(pattern string) bool { return len(pattern) < middlePattern }
+
 // Pattern is one of the texts that are looked for.
 func (m *Matcher) Pattern(id int) string { return m.patterns[id] }
 
@@ -126,16 +129,18 @@ func rarest(p string, window, size int, counts gramCounts) int {
 // Find calls hit with each occurrence of a pattern. The same occurrence of a long
 // pattern is told once.
 func (m *Matcher) Find(text []byte, hit func(id, at int)) {
-	if len(m.patterns) > 0 {
-		m.findAll(text, hit)
-	}
+	m.FindLong(text, hit)
+	m.FindShort(text, hit)
 }
 
-// findAll looks at all three tables in one pass, with one branch for the seven grams
+// FindLong finds the patterns of 8 bytes and more, with one branch for the three grams
 // of each 8 bytes: nearly always there is none.
-func (m *Matcher) findAll(text []byte, hit func(id, at int)) {
-	long, middle, short := m.long.filter, m.middle.filter, m.short.filter
-	byLong, byMiddle, byShort := m.long.shift, m.middle.shift, m.short.shift
+func (m *Matcher) FindLong(text []byte, hit func(id, at int)) {
+	if len(m.long.list)+len(m.middle.list) == 0 {
+		return
+	}
+	long, middle := m.long.filter, m.middle.filter
+	byLong, byMiddle := m.long.shift, m.middle.shift
 	i := 0
 	for ; i+12 <= len(text); i += 8 {
 		x, y := binary.LittleEndian.Uint64(text[i:]), binary.LittleEndian.Uint64(text[i+4:])
@@ -145,15 +150,7 @@ func (m *Matcher) findAll(text []byte, hit func(id, at int)) {
 		m0 := middle[h>>6] >> (h & 63)
 		h = (y & fiveBytes) * gramFactor >> byMiddle
 		m4 := middle[h>>6] >> (h & 63)
-		h = (x & fourBytes) * gramFactor >> byShort
-		s0 := short[h>>6] >> (h & 63)
-		h = (x >> 16 & fourBytes) * gramFactor >> byShort
-		s2 := short[h>>6] >> (h & 63)
-		h = (y & fourBytes) * gramFactor >> byShort
-		s4 := short[h>>6] >> (h & 63)
-		h = (y >> 16 & fourBytes) * gramFactor >> byShort
-		s6 := short[h>>6] >> (h & 63)
-		if (l|m0|m4|s0|s2|s4|s6)&1 == 0 {
+		if (l|m0|m4)&1 == 0 {
 			continue
 		}
 		if l&1 != 0 {
@@ -165,25 +162,39 @@ func (m *Matcher) findAll(text []byte, hit func(id, at int)) {
 		if m4&1 != 0 {
 			m.compare(&m.middle, y&fiveBytes, text, i+4, hit)
 		}
-		if (s0|s2|s4|s6)&1 != 0 {
+	}
+	m.findEnd(&m.long, 8, 8, text, i, hit)
+	m.findEnd(&m.middle, 5, 4, text, i, hit)
+}
+
+// FindShort finds the patterns under 8 bytes.
+func (m *Matcher) FindShort(text []byte, hit func(id, at int)) {
+	if len(m.short.list) == 0 {
+		return
+	}
+	filter, shift := m.short.filter, m.short.shift
+	i := 0
+	for ; i+12 <= len(text); i += 8 {
+		x, y := binary.LittleEndian.Uint64(text[i:]), binary.LittleEndian.Uint64(text[i+4:])
+		found := uint64(0)
+		for _, g := range [...]uint64{x & fourBytes, x >> 16 & fourBytes, y & fourBytes, y >> 16 & fourBytes} {
+			h := g * gramFactor >> shift
+			found |= filter[h>>6] >> (h & 63)
+		}
+		if found&1 != 0 {
 			m.compare(&m.short, x&fourBytes, text, i, hit)
 			m.compare(&m.short, x>>16&fourBytes, text, i+2, hit)
 			m.compare(&m.short, y&fourBytes, text, i+4, hit)
 			m.compare(&m.short, y>>16&fourBytes, text, i+6, hit)
 		}
 	}
-	m.findEnd(text, i, hit)
+	m.findEnd(&m.short, 4, 2, text, i, hit)
 }
 
 // findEnd looks at the last bytes of a text, from a multiple of 8 on.
-func (m *Matcher) findEnd(text []byte, from int, hit func(id, at int)) {
-	for _, t := range []struct {
-		g          *grams
-		size, step int
-	}{{&m.long, 8, 8}, {&m.middle, 5, 4}, {&m.short, 4, 2}} {
-		for i := from; i+t.size <= len(text); i += t.step {
-			m.compare(t.g, gramAt(string(text[i:i+t.size]), 0, t.size), text, i, hit)
-		}
+func (m *Matcher) findEnd(g *grams, size, step int, text []byte, from int, hit func(id, at int)) {
+	for i := from; i+size <= len(text); i += step {
+		m.compare(g, gramAt(string(text[i:i+size]), 0, size), text, i, hit)
 	}
 }
 

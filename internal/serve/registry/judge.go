@@ -243,17 +243,26 @@ func (r *Registry) draw(p *proposal) ([]evidence.Body, error) {
 	}}, nil
 }
 
-// lapseAll decides what is past its deadline.
-func (r *Registry) lapseAll() error {
+// decideAll writes the decisions that are due: of what is past its deadline, and of what
+// a crash cut off from the entry before it, the last vote or a proposal without judges.
+func (r *Registry) decideAll() error {
 	now := r.o.Now()
-	for _, id := range r.pick(func(p *proposal) bool { return p.drawn != nil && !now.Before(p.deadline()) }) {
+	due := func(p *proposal) string {
+		switch {
+		case p.config.Judges == 0:
+			return Published
+		case p.drawn == nil:
+			return ""
+		}
+		return outcome(p.tally(), len(p.drawn.Judges), p.config.Quorum, !now.Before(p.deadline()))
+	}
+	for _, id := range r.pick(func(p *proposal) bool { return due(p) != "" }) {
 		err := r.transact([]string{"proposal " + id}, func() ([]evidence.Body, error) {
-			p := r.state.proposals[id]
-			if p.decided != nil {
+			if !r.tails.undecided(id) {
 				return nil, nil
 			}
-			v := p.tally()
-			return r.decision(p, outcome(v, len(p.drawn.Judges), p.config.Quorum, true), v)
+			p := r.state.proposals[id]
+			return r.decision(p, due(p), p.tally())
 		})
 		if err != nil {
 			return err

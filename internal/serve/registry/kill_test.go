@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"sync"
 	"testing"
+
+	"tallystick/internal/record/evidence"
 )
 
 // TestKillLosesNothingAcknowledged kills a registry with signal 9 while many
@@ -112,4 +114,65 @@ func TestPublisher(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// cutOff writes what follows from a request without its last entry, the decision, as a
+// kill between the two leaves it, and opens the registry again.
+func (w *world) cutOff(follows func() ([]evidence.Body, error)) {
+	w.t.Helper()
+	err := w.transact(nil, func() ([]evidence.Body, error) {
+		bodies, err := follows()
+		if err != nil {
+			return nil, err
+		}
+		if _, decides := bodies[len(bodies)-1].(*evidence.RegistryDecided); !decides {
+			w.t.Fatal("nothing is decided")
+		}
+		return bodies[:len(bodies)-1], nil
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.reopen()
+}
+
+// requireDecided wants that the decision is made now, once, and continues the chain.
+func (w *world) requireDecided(id string) {
+	w.t.Helper()
+	if p := must[*Proposal](w.t)(w.Proposal(ctx, id)); p.Status != Pending {
+		w.t.Fatalf("before: %+v", p)
+	}
+	w.tick()
+	size := w.ledger.Tip().Size
+	w.tick()
+	if p := must[*Proposal](w.t)(w.Proposal(ctx, id)); p.Status != Published || p.Chain == nil || w.ledger.Tip().Size != size {
+		w.t.Errorf("after: %+v, %d entries and then %d", p, size, w.ledger.Tip().Size)
+	}
+}
+
+func TestAKillCannotKeepAProposalPending(t *testing.T) {
+	w := newWorld(t, nil)
+	a := w.register()
+	w.publishPaths(a)
+	w.propose(a, Eval, evalBody(0.5))
+	d := must[*draft](t)(w.parse(ctx, Eval, []byte(evalBody(0.6))))
+	e, before, err := w.prepare(a.Agent, d, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.cutOff(func() ([]evidence.Body, error) { return w.proposed(d, e, before) })
+	w.requireDecided(e.Proposal)
+	w.propose(a, Eval, evalBody(0.7)) // the chain goes on
+}
+
+func TestAKillCannotLoseTheLastVote(t *testing.T) {
+	j := newJudged(t, 3, nil)
+	p := j.proposeDrawn(0.7)
+	voters := p.Judges.Persons
+	must[*Proposal](t)(j.vote(j.judges[voters[0]][0], p.ID, "accept"))
+	m := j.judges[voters[1]][0]
+	v := j.sign(m, Judgement{Proposal: p.ID, Verdict: "accept"})
+	e := &evidence.RegistryJudged{Agent: m.ID, Proposal: p.ID, Verdict: v.Verdict, Signature: v.Signature}
+	j.cutOff(func() ([]evidence.Body, error) { return j.voted(j.state.proposals[p.ID], e) })
+	j.requireDecided(p.ID)
 }

@@ -52,6 +52,13 @@ func (t *tails) observe(body evidence.Body) {
 	}
 }
 
+// undecided reports whether a proposal has no decision, not even one that is on its way
+// to the disk.
+func (t *tails) undecided(proposal string) bool {
+	_, open := t.artifact[proposal]
+	return open
+}
+
 // earlierKeys are under which a proposal is counted.
 func earlierKeys(b *evidence.RegistryProposed) [3]string {
 	return [3]string{

@@ -59,7 +59,7 @@ func (r *Registry) Tick(ctx context.Context) error {
 	if err := r.drawAll(); err != nil {
 		return err
 	}
-	if err := r.lapseAll(); err != nil {
+	if err := r.decideAll(); err != nil {
 		return err
 	}
 	return r.refreshStatusLists(ctx)

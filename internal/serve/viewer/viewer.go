@@ -17,6 +17,7 @@ package viewer
 
 import (
 	"cmp"
+	"context"
 	"embed"
 	"html/template"
 	"net/http"
@@ -29,6 +30,7 @@ import (
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/serve/viewer/layout"
+	"tallystick/internal/share/importer"
 )
 
 //go:embed templates
@@ -90,6 +92,12 @@ func Open(c Config) (*Viewer, error) {
 	}
 	if c.pages == nil {
 		c.pages = routes()
+	}
+	// A page whose only word is that a file cannot be read is no answer.
+	for _, path := range c.Files {
+		if _, err := importer.Read(context.Background(), []string{path}, importer.Options{}); err != nil {
+			return nil, err
+		}
 	}
 	if c.Still { // its clock is changed below
 		c.Place = &dossier.Place{Workspace: c.Place.Workspace, World: c.Place.World, ReadFor: c.Place.ReadFor}
