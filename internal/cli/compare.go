@@ -120,10 +120,10 @@ func compareText(out io.Writer, c *scorecard.Comparison) {
 		fmt.Fprintf(out, "ACROSS BENCHES: A is of %s, B of %s; only cases that are the same in both are paired\n", c.A.BenchDigest, c.B.BenchDigest)
 	}
 	if c.ThresholdsChanged {
-		fmt.Fprintln(out, thresholdsChanged)
+		fmt.Fprintln(out, scorecard.ThresholdsChanged)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "result\t%s\n", compareHeadline(c))
+	fmt.Fprintf(w, "result\t%s\n", c.Headline())
 	fmt.Fprintf(w, "paired\t%d cases; %d only in A, %d only in B\n", c.Paired, c.OnlyA, c.OnlyB)
 	if s := c.Scores; s != nil {
 		fmt.Fprintf(w, "mean score\t%s to %s: %+.4f  [%+.4f, %+.4f] at 95 %%, over %d cases with a score in both: %d higher, %d lower\n",
@@ -159,20 +159,6 @@ func compareText(out io.Writer, c *scorecard.Comparison) {
 			fmt.Fprintf(out, "    %s\n", plain.Line(x.DivergenceNote))
 		}
 	}
-}
-
-// thresholdsChanged is said of a comparison across registrations that ask for
-// other scores of the same cases.
-const thresholdsChanged = "THRESHOLDS CHANGED between A and B: tiers, thresholds or gates of the class; cases, rubric, limits and policy are the same"
-
-// compareHeadline is the comparison in one sentence: scores and flips, because
-// either alone can hide what the other shows.
-func compareHeadline(c *scorecard.Comparison) string {
-	scores := "no case has a score in both"
-	if s := c.Scores; s != nil {
-		scores = fmt.Sprintf("mean score %+.4f (%s to %s), %d of %d lower, %d higher", s.Mean.Change, plain.Score(s.Mean.A, 4), plain.Score(s.Mean.B, 4), s.Lower, s.Cases, s.Higher)
-	}
-	return fmt.Sprintf("%d cases paired: %d gained, %d lost (McNemar p = %.4g); %s", c.Paired, c.Flips.Gained, c.Flips.Lost, c.McNemarP, scores)
 }
 
 func sideText(s scorecard.Side) string {

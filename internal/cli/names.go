@@ -116,7 +116,7 @@ var namedFlags = sync.OnceValue(func() map[string]naming {
 		"tag":           tagName,
 		"attempt":       attemptName,
 		"retry-errors":  attemptName,
-		"baseline":      attemptName,
+		"baseline":      {list: attemptName.list, check: (*resolver).baseline},
 		"require":       among(bench.Tiers()...),
 		"format":        among(export.All()...),
 		"sandbox":       among(append(sandbox.Classes(), harness.NoSandbox)...),

@@ -127,8 +127,8 @@ a pipe each run is one line, with --json one document a line. docs/watching.md h
 	f.StringVar(&spec.OnMiss, "on-miss", "", "if no recording answers a call, `fail|live`: fail ends the case (the default without --live), live asks a provider and pays")
 	f.StringVar(&o.junit, "junit", "", "write a JUnit XML report to `FILE`")
 	f.StringVar(&o.tap, "tap", "", "write a TAP report to `FILE`")
-	f.StringVar(&o.baseline, "baseline", "", "compare with the earlier attempt `ID`")
-	f.StringVar(&o.markdown, "markdown", "", "write the comparison with --baseline to `FILE`, for a pull request")
+	f.StringVar(&o.baseline, "baseline", "", "compare with the earlier attempt `ID`, or with the newest in a folder that another job left")
+	f.StringVar(&o.markdown, "markdown", "", "write the result, and the comparison with --baseline, to `FILE` for a pull request")
 	f.StringVar(&o.fleet.URL, "fleet", "", "have workers drive the cases: `URL` of NATS servers, or \"embedded\" for one inside this program; hands over to tally-fleet")
 	f.StringVar(&o.fleet.Listen, "listen", "127.0.0.1:0", "`ADDRESS` of the embedded server")
 	f.StringVar(&o.fleet.Access.Creds, "creds", "", "NATS credentials `FILE`, if the servers want one")
@@ -173,7 +173,7 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 	}
 	// Before anything runs: a typing mistake must not cost an attempt.
 	if o.baseline != "" {
-		if _, err := c.Reading.Attempt(o.baseline); err != nil {
+		if _, err := r.baseline(r.bench.Class(), setups[0].Target.Name); err != nil {
 			return err
 		}
 	}
@@ -274,9 +274,6 @@ func (o *runOptions) validate() error {
 	}
 	if o.ci && o.spec.MaxCostMicroUSD == 0 && o.spec.MaxCalls == 0 {
 		return refusal.Newf(refusal.Usage, "--ci pays without a person, and there is no limit").WithHint("say with --max-cost how many dollars may be spent, or with --max-calls how many calls may be made")
-	}
-	if o.markdown != "" && o.baseline == "" {
-		return refusal.Newf(refusal.Usage, "--markdown writes the comparison with --baseline, which is not given")
 	}
 	return nil
 }

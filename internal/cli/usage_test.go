@@ -71,7 +71,6 @@ func TestUsageErrorsOfCommandsHaveAnExample(t *testing.T) {
 	for _, args := range [][]string{
 		{"run", class, "--sample", "0"},
 		{"run", class, "--seed", "3"},
-		{"run", class, "--markdown", "x"},
 		{"run", class, "--double", "2"},
 		{"run", class, "--require-level", "reproduced"},
 		{"run", class, "--reduce", "best"},

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import pytest
 
-from .tally import Run, Score, TallyError, run, scores
+from .tally import Run, Score, TallyError, run, scores, tally
 
 
 def pytest_addoption(parser: Any) -> None:
@@ -73,6 +73,35 @@ class TallyClass(pytest.Collector):
         return items
 
 
+# The longest text of a check that a failure shows; "tally why" shows all of it.
+_MOST = 500
+
+
+def _check(attempt: str, case: str, workspace: Optional[str]) -> List[str]:
+    """The check that decided, and what it found and wanted. Of a held-out case tally
+    gives digests in place of texts."""
+    try:
+        checks = tally("why", f"{attempt}:{case}", workspace=workspace)["checks"]
+    except (TallyError, KeyError):
+        return []  # a help to people: without it the failure is as red
+    failed = [c for c in checks if c["outcome"] != "passed" and c.get("weight", 1) > 0]
+    leaves = [c for c in failed if c["grader"] not in ("all", "any", "weighted")]
+    for c in (leaves or failed)[:1]:
+        name = f"{c['check']} ({c['grader']})" if c.get("check") else c["grader"]
+        lines = [f"check {name}: {_line(c.get('why', ''))}"]
+        for label, member in (("found", "extracted"), ("wanted", "expected")):
+            if c.get(member):
+                lines.append(f"  {label}: {_line(c[member].get('head', ''))}")
+        return lines
+    return []
+
+
+def _line(text: str) -> str:
+    """One line that is safe on a terminal, of a bounded length."""
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return shown if len(shown) <= _MOST else shown[:_MOST] + "…"
+
+
 class CaseFailed(Exception):
     """A case or a gate that did not pass, with what to type next."""
 
@@ -116,7 +145,8 @@ class TallyCase(TallyItem):
             text = f"{s.outcome}{score}{': ' + said if said else ''}"
             if self.allowed:
                 pytest.xfail(f"{text}; allowed by the gates")
-            raise CaseFailed(f"{text}\ntally show {self.attempt}:{s.case}")
+            lines = [text, *_check(self.attempt, s.case, self.config.getoption("--tally-workspace"))]
+            raise CaseFailed("\n".join([*lines, f"tally why {self.attempt}:{s.case}"]))
 
     def reportinfo(self) -> Any:
         return self.path, None, f"tally case {self.name}"

@@ -1,9 +1,9 @@
 // Package doctor looks at this machine and at a workspace and says what they
 // lack: which sandbox works, whether the memory of signed checkpoints can be
-// kept, whether keys, ledger and benches are sound, and what to do where they
-// are not.
+// kept, whether keys, ledger and benches are sound, whether each target starts and
+// its model calls are answered, and what to do where they are not.
 //
-// It only looks. What it finds is decided by the packages that the other
+// It only looks: agents are started as a run starts them, on recorded replies. What it finds is decided by the packages that the other
 // commands use, so that it cannot say "fine" where they refuse.
 package doctor
 
@@ -36,7 +36,8 @@ type Check struct {
 
 // Examine looks at the machine, and at the workspace in dir if there is one.
 func Examine(ctx context.Context, dir string, world dossier.World) []Check {
-	checks := []Check{sandboxes(ctx), memory(world), program("git", "anchors are compared with what git holds, and published to it"),
+	box, works := sandboxes(ctx)
+	checks := []Check{box, memory(world), program("git", "anchors are compared with what git holds, and published to it"),
 		program("python3", "agents and rubrics in Python need it; built-in ones do not")}
 	p, err := dossier.Open(dir, world)
 	if refusal.Is(err, refusal.NotFound) {
@@ -45,7 +46,7 @@ func Examine(ctx context.Context, dir string, world dossier.World) []Check {
 	if err != nil {
 		return append(checks, failed("workspace", err, "correct tally.yaml"))
 	}
-	return append(append(checks, Check{"workspace", true, fmt.Sprintf("%s, ledger %s", dir, p.Settings.Origin), ""}), inside(p)...)
+	return append(append(checks, Check{"workspace", true, fmt.Sprintf("%s, ledger %s", dir, p.Settings.Origin), ""}), append(inside(p), runs(ctx, p, works)...)...)
 }
 
 // inside looks at what a workspace holds.
@@ -66,14 +67,16 @@ func failed(name string, err error, otherwise string) Check {
 }
 
 // sandboxes needs one class that works: without it no agent and no rubric runs.
-func sandboxes(ctx context.Context) Check {
+func sandboxes(ctx context.Context) (Check, []sandbox.Class) {
 	statuses, err := sandbox.Probe(ctx, "", "")
 	if err != nil {
-		return failed("sandbox", err, `see "tally sandbox probe"`)
+		return failed("sandbox", err, `see "tally sandbox probe"`), nil
 	}
+	var classes []sandbox.Class
 	var works, lacking []string
 	for _, s := range statuses {
 		if s.Works {
+			classes = append(classes, s.Class)
 			works = append(works, string(s.Class))
 		} else {
 			lacking = append(lacking, fmt.Sprintf("%s does not: %s", s.Class, s.Reason))
@@ -81,9 +84,9 @@ func sandboxes(ctx context.Context) Check {
 	}
 	if len(works) == 0 {
 		return Check{"sandbox", false, "no class works: " + strings.Join(lacking, "; "),
-			"allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, or kernel.apparmor_restrict_unprivileged_userns=0); docs/sandbox.md has more"}
+			"allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, or kernel.apparmor_restrict_unprivileged_userns=0); docs/sandbox.md has more"}, nil
 	}
-	return Check{"sandbox", true, strings.Join(append([]string{strings.Join(works, ", ") + " works"}, lacking...), "; "), ""}
+	return Check{"sandbox", true, strings.Join(append([]string{strings.Join(works, ", ") + " works"}, lacking...), "; "), ""}, classes
 }
 
 // memory is where this machine remembers what it signed.

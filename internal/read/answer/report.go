@@ -10,6 +10,7 @@ import (
 	"tallystick/internal/read/gate"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/scorecard"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/store"
 	"tallystick/internal/run/grade"
@@ -47,7 +48,7 @@ func Report(a *dossier.Dossier, d Decided) (gate.Report, error) {
 		if a.Plan.Repeat > 1 {
 			t.Repeat = int(c.Repeat)
 		}
-		if m.Scored && !m.Passed() {
+		if c.Index >= 0 && !m.Passed() {
 			compared(c, &t)
 		}
 		if err := withholdIn(c, &t); err != nil {
@@ -82,9 +83,7 @@ func reducedCases(report *gate.Report, a *dossier.Dossier, records map[int64]*ev
 			if record := records[first.Index]; record != nil {
 				t.Reason = record.Reason
 			}
-			if first.WasScored() {
-				compared(first, &t)
-			}
+			compared(first, &t)
 			if err := withholdIn(first, &t); err != nil {
 				return err
 			}
@@ -108,6 +107,7 @@ func compared(c *dossier.Case, t *gate.Row) {
 	if check == nil {
 		return
 	}
+	t.Check = checkName(check)
 	if t.Got = check.Missing; check.Extracted != nil {
 		t.Got = check.Extracted.Head
 	}
@@ -117,6 +117,14 @@ func compared(c *dossier.Case, t *gate.Row) {
 	if t.Reason == "" {
 		t.Reason = check.Why
 	}
+}
+
+// checkName tells which check it is: its name, if the author gave it one, and its grader.
+func checkName(d *grade.Detail) string {
+	if d.Check == "" {
+		return string(d.Grader)
+	}
+	return d.Check + " (" + string(d.Grader) + ")"
 }
 
 // withholdIn hides what a report would tell of a held-out case.
@@ -129,11 +137,16 @@ func withholdIn(c *dossier.Case, t *gate.Row) error {
 	return err
 }
 
-// ReportFiles are where what test reporters read is written; "" for nowhere.
-type ReportFiles struct{ JUnit, TAP string }
+// ReportFiles are where what test reporters and pull requests read is written; "" for
+// nowhere. Cost and Comparison are for the pull request.
+type ReportFiles struct {
+	JUnit, TAP, Markdown string
+	Cost                 cost.Cost
+	Comparison           *scorecard.Comparison
+}
 
 // Any reports whether something is to be written.
-func (f ReportFiles) Any() bool { return f != ReportFiles{} }
+func (f ReportFiles) Any() bool { return f.JUnit != "" || f.TAP != "" || f.Markdown != "" }
 
 // A Decided is what was decided about an attempt, and what the command is refused for:
 // Level, that its level is not the one asked for, and Refused, that or the decision.
@@ -154,7 +167,7 @@ func WriteReports(a *dossier.Dossier, d Decided, files ReportFiles) error {
 	for _, f := range []struct {
 		path  string
 		write func(io.Writer, gate.Report) error
-	}{{files.JUnit, gate.WriteJUnit}, {files.TAP, gate.WriteTAP}} {
+	}{{files.JUnit, gate.WriteJUnit}, {files.TAP, gate.WriteTAP}, {files.Markdown, (&comment{d.Decision, files.Cost, files.Comparison}).write}} {
 		if f.path == "" {
 			continue
 		}

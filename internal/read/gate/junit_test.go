@@ -259,7 +259,7 @@ func TestJUnitFailureTellsValueAndFirstDivergence(t *testing.T) {
 	if got, want := failure.attr["message"], `failed, score 0.25: wrong_answer: got "hello", want "goodbye"`; got != want {
 		t.Errorf("message %q, want %q", got, want)
 	}
-	want := "message: failed, score 0.25: wrong_answer: got \"hello\", want \"goodbye\"\ngot: hello\nwant: goodbye\nfirst divergence: turn 2, step 5: changed arguments\n"
+	want := "message: failed, score 0.25: wrong_answer: got \"hello\", want \"goodbye\"\ngot: hello\nwant: goodbye\nfirst divergence: turn 2, step 5: changed arguments\nsee more: tally why greet.builtin.3:bye\n"
 	if failure.text != want {
 		t.Errorf("text %q, want %q", failure.text, want)
 	}

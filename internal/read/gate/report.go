@@ -46,6 +46,7 @@ type Row struct {
 	Score        *float64 // nil when the case has none
 	Reason       string   // why it has none, or did not pass
 	FailureModes []string
+	Check        string // that decided: its name and its grader
 	Got, Want    string // what the grader compared
 	Divergence   string // where the run first left the baseline or golden trace
 
@@ -89,6 +90,9 @@ func (r Report) tests() []test {
 	var all []test
 	for _, c := range r.Cases {
 		t := c.test()
+		if t.status == fail || t.status == broken && c.Outcome != history.NotRun {
+			t.add("see more", WhyCommand(r.Attempt, c.ID))
+		}
 		if r.Unanswered && (t.status == fail || t.status == broken) {
 			t.status, t.message = skip, t.message+"; partial: the attempt is not answered and has no verdict"
 		}
@@ -114,6 +118,9 @@ func (r Report) tests() []test {
 func (r Report) allowsFailures() bool {
 	return len(r.Gates) > 0 && together(r.Gates) != IsNotMet && !r.Refused
 }
+
+// WhyCommand is what to type to see why a case of an attempt ended as it did.
+func WhyCommand(attempt, caseID string) string { return "tally why " + attempt + ":" + caseID }
 
 func (c Row) test() test {
 	t := test{group: "cases", name: c.ID, kind: string(c.Outcome), duration: c.Duration, said: strings.Join(c.Qualifications, ", ")}
@@ -146,6 +153,9 @@ func (c Row) test() test {
 	if c.Corrected != "" {
 		t.message += ": " + c.Corrected
 	}
+	if c.Check != "" {
+		t.message += ": check " + c.Check
+	}
 	if len(c.FailureModes) > 0 {
 		t.message += ": " + strings.Join(c.FailureModes, ", ")
 	}
@@ -159,6 +169,7 @@ func (c Row) test() test {
 	if (c.Got != "" || c.Want != "") && (c.Got == "" || !strings.Contains(c.Reason, c.Got)) {
 		t.message += fmt.Sprintf(": got %s, want %s", quoted(c.Got, maxInMessage), quoted(c.Want, maxInMessage))
 	}
+	t.add("check", c.Check)
 	t.add("got", c.Got)
 	t.add("want", c.Want)
 	t.add("first divergence", c.Divergence)

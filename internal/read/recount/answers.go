@@ -378,6 +378,10 @@ func (s *Source) comparison(name string, data []byte) (*Recounted, error) {
 // that did not change if the kept one has some, and looking as often where runs
 // part.
 func (s *Source) makeComparison(out *Recounted, name string, h *history.History, kept *scorecard.Comparison) (*scorecard.Comparison, error) {
+	if l := kept.BaselineLedger; l != nil {
+		out.Notes = append(out.Notes, fmt.Sprintf("%s: the baseline is of the ledger %s with the head %s, which is not here: not counted again", name, l.Origin, l.Head))
+		return kept, nil
+	}
 	a, b := h.Attempt(kept.A.ID), h.Attempt(kept.B.ID)
 	if a == nil || b == nil || a == b {
 		out.Compare(name, "attempts", []string{kept.A.ID, kept.B.ID}, "no two such attempts", false)

@@ -55,6 +55,9 @@ type Comparison struct {
 	// Ledger is what was read, if the caller says so: a comparison that is kept
 	// can then be counted again as it was.
 	Ledger *history.Line `json:"ledger,omitempty"`
+	// BaselineLedger is where A was read, if that is another ledger, which verified
+	// then. It is not here to be counted again.
+	BaselineLedger *history.Line `json:"baseline_ledger,omitempty"`
 }
 
 // Flips counts the paired cases that changed sides.

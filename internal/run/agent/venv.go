@@ -75,7 +75,7 @@ func openVenv(root, name string) (*venv, error) {
 	dir, err := findAbove(root, name)
 	if err != nil {
 		return nil, refusal.Newf(refusal.NotFound, "venv: %w", err).
-			WithHint("make it as your project does: python3 -m venv %s, uv sync, poetry install", name)
+			WithHint("python3 -m venv %s   # or as your project makes it: uv sync, poetry install", name)
 	}
 	v := &venv{dir: dir}
 	if !exists(v.host("bin")) {
@@ -106,7 +106,7 @@ func (v *venv) follow() error {
 		info, err := os.Lstat(at)
 		if err != nil {
 			return refusal.Newf(refusal.NotFound, "%s: %w", at, refusal.WithoutPath(err)).
-				WithHint("the interpreter that made this environment is gone; make it again")
+				WithHint("python3 -m venv --clear %s   # the interpreter that made it is gone; or as your project makes it", v.dir)
 		}
 		if info.Mode()&fs.ModeSymlink == 0 {
 			return nil
