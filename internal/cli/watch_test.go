@@ -75,7 +75,7 @@ func TestWatchSaysTheCommandOfAnAttempt(t *testing.T) {
 func TestWatchTakesTheFlagsThatMeanSomethingWithoutAnAttempt(t *testing.T) {
 	newRun(&Env{}).Flags().VisitAll(func(f *pflag.Flag) {
 		cmd, spec := newRun(&Env{}), harness.Spec{}
-		value := map[string]string{"bool": "true", "int": "1", "float64": "0.5"}[f.Value.Type()]
+		value := map[string]string{"bool": "true", "int": "1", "int64": "1", "float64": "0.5"}[f.Value.Type()]
 		if err := cmd.Flags().Set(f.Name, cmp.Or(value, "x")); err != nil {
 			t.Fatal(err)
 		}
