@@ -228,8 +228,6 @@ func TestWrongNamesAreReportedBeforeMissingKeys(t *testing.T) {
 func TestAFlagThatTakesOneValueRefusesTwo(t *testing.T) {
 	p := newNamedPlace(t)
 	for _, args := range [][]string{
-		{"record", ceremony.ExampleClass, "--unsafe-record", "--target", "default", "--target", "other"},
-		{"record", ceremony.ExampleClass, "--unsafe-record", "--case=a", "--case=b"},
 		{"golden", "check", ceremony.ExampleClass, "--target", "default", "--target", "default"},
 		{"log", "--class", "fix", "--class", "fix"},
 		{"run", ceremony.ExampleClass, "--jobs", "1", "--jobs", "2"},

@@ -202,8 +202,8 @@ func TestRecordRefusesWhereNobodyAnswersForIt(t *testing.T) {
 	if code := s.plainly("record", "hello", "--unsafe-record", "--json"); code != 1 || !strings.Contains(s.out, `"RecordingNotConfirmed"`) {
 		t.Errorf("without a terminal: %d, %s", code, s.out)
 	}
-	if code := s.record("record\n"); code != 2 || !strings.Contains(s.screen, "--unsafe-record is missing") {
-		t.Errorf("without the flag: %d, %s", code, s.screen)
+	if code := s.record("record\n", "--yes"); code != 2 || !strings.Contains(s.screen, "there is no limit") {
+		t.Errorf("agreed beforehand without a limit: %d, %s", code, s.screen)
 	}
 	for _, answer := range []string{"\n", "yes\n", "Record\n", "record it\n", "\x04"} {
 		if code := s.record(answer, "--unsafe-record"); code != 1 || !strings.Contains(s.screen, "the answer was not") {

@@ -103,6 +103,7 @@ var flagSenses = map[string]string{
 	"since": "where to begin: a time, an entry, a revision",
 	"from":  "where what is read comes from: a file, or the folder of a suite",
 	"seed":  "what decides a draw",
+	"ci":    "about CI: that it is meant to pay there, or the file of its fence",
 	"cache": "what was made before and may be used again: replies, or packages",
 }
 

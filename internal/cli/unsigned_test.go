@@ -116,6 +116,7 @@ func TestNothingUnsignedRaisesAnything(t *testing.T) {
 		"Quorum":     fmt.Sprintf("quorum: 1\nwitnesses:\n  - {url: \"http://127.0.0.1:1\", key: %q}", seal.CosignatureVKey(pub, "witness.example")),
 		"Ledger":     "ledger: s3://127.0.0.1:1/bucket/mine",
 		"TestMounts": "test_mounts: [{host: /usr}]",
+		"Live":       "live: {max_cost_per_run: 1000, max_cost_per_day: 1000, max_calls_per_day: 1000}",
 		"TestImage":  "test_image: blake3:" + strings.Repeat("1", 64),
 	}
 	for i := range reflect.TypeFor[workspace.Settings]().NumField() {

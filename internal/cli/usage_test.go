@@ -76,7 +76,7 @@ func TestUsageErrorsOfCommandsHaveAnExample(t *testing.T) {
 		{"run", class, "--reduce", "best"},
 		{"run", class, "--watch", "--junit", "x"},
 		{"run", "builtin:adversarial", "--limit", "0"},
-		{"record", class},
+		{"record", class, "--yes"},
 		{"record", class, "--unsafe-record", "--only-missing", "--overwrite"},
 		{"record", class, "--unsafe-record", "--jobs", "0"},
 		{"why", "x", "--attempt", "latest", "--class", "fix"},
