@@ -68,7 +68,7 @@ func TestSideBySideStaysInItsColumns(t *testing.T) {
 							}
 							at += runeWidth(r)
 						}
-						if rest := []rune(line); at == each && len(rest) > 0 && !strings.Contains(line, " | ") {
+						if rest := []rune(line); at == each && len(rest) > 0 && !strings.Contains(line, " |") {
 							t.Errorf("%s, %d columns of %d: a line without its columns: %q", name, n, terminal, line)
 						}
 					}
