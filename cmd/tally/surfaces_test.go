@@ -384,7 +384,7 @@ judged_scores_count: false
 	if o.gates != "" {
 		row.said["`run --json`"] = s.same(o.name, answer.Decision.says(), answer.Gate.says())
 	}
-	row.said["comment on a pull request"] = worst(matches(`(?m)^\*\*Gate (met|not met|not decided)\*\*: `, string(s.read(markdown))))
+	row.said["comment on a pull request"] = worst(matches(`(?m)^### Gate (met|not met|not decided): `, string(s.read(markdown))))
 
 	out, _, code = s.run(s.tally, "gate", class+".default.1", "--junit", junit, "--tap", tap)
 	row.said["`gate`, exit"] = fmt.Sprint(code)
