@@ -75,8 +75,8 @@ func TestGateTellsValueThresholdAndCount(t *testing.T) {
 		t.Errorf("coverage: %+v", coverage)
 	}
 	for name, want := range map[string][]string{
-		junit: {`name="case-2"`, `failed, score 0: wrong_answer: another word: got &#34;hi\x1b[2J&#34;, want &#34;hello&#34;`, `truncated: turn limit`, `type="not_run"`, `errors="2"`, `type="gate"`},
-		tap:   {"1..11", "- case-2\n", `got: "hi\u001b[2J"`, `message: "truncated: turn limit"`, "not ok 6 - case-6", "- gate solve_rate of tag tag-9"},
+		junit: {`name="case-2"`, `failed, score 0: check exact: wrong_answer: another word: got &#34;hi\x1b[2J&#34;, want &#34;hello&#34;`, `truncated: check exact: turn limit`, `type="not_run"`, `errors="2"`, `type="gate"`},
+		tap:   {"1..11", "- case-2\n", `got: "hi\u001b[2J"`, `message: "truncated: check exact: turn limit`, "not ok 6 - case-6", "- gate solve_rate of tag tag-9"},
 	} {
 		data, err := os.ReadFile(name)
 		l.must(err)

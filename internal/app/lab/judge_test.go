@@ -197,8 +197,8 @@ func TestRunDrawsOnceForAllRepetitions(t *testing.T) {
 func TestRunLeavesACaseUnscoredWhenTheJudgeFails(t *testing.T) {
 	for _, tt := range []struct{ name, reply, want string }{
 		{"it is down", "500", "the judge: vote 1 of 1 failed: the provider answered with status 500"},
-		{"it rambles", "I think it is right.", "the judge: 3 replies were no verdict"},
-		{"it is not a number", `{"score":NaN,"passed":true,"reason":"x"}`, "the judge: 3 replies were no verdict"},
+		{"it rambles", "I think it is right.", "the judge: its reply is not a verdict"},
+		{"it is not a number", `{"score":NaN,"passed":true,"reason":"x"}`, "the judge: its reply is not a verdict"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newTribunal(t)

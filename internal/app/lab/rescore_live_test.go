@@ -162,7 +162,7 @@ func TestKilledRescoreDoesNotPayForVotesAgain(t *testing.T) {
 		t.Errorf("the books have %+v, %v", paid, err)
 	}
 
-	// A draw that came to its end, if only as unscored, is asked again in full.
+	// A reply that is no verdict is kept: the second time no model is asked.
 	b.verdicts = []string{"nonsense"}
 	asked := b.asked
 	b.dataset(`{"id":"norway","input":"What is the capital of Norway?","expected":"Oslo","grade":{"kind":"judge","criteria":"Names it well.","votes":3}}`)
@@ -171,7 +171,7 @@ func TestKilledRescoreDoesNotPayForVotesAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if again := b.asked - asked; again == 0 || again%2 != 0 {
-		t.Errorf("two failed draws asked %d times, want as often each time", again)
+	if again := b.asked - asked; again != 1 {
+		t.Errorf("two failed draws asked %d times, want once", again)
 	}
 }

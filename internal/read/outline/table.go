@@ -47,10 +47,11 @@ var table = sync.OnceValue(func() map[trajectory.Type]row {
 			"attempt": whichRun, "case": itsFile, "class": itsFile, "execution": whichRun, "format": "it is the version of the log",
 			"input":  "the first turn has it",
 			"policy": rules, "policy_short": rules, "repeat": whichRun, "target": itsFile, "vantage": "it says how much can be seen of the target, which is the file's"}},
-		trajectory.RunCompletedType:  {kind: end, word: "said", change: trajectory.ChangedAnswer, what: "status", bare: "answer"},
-		trajectory.RunFailedType:     {kind: end, word: "failed", what: "name", below: []string{"detail"}},
-		trajectory.TurnStartedType:   {kind: user, word: "said", change: trajectory.ChangedArguments, bare: "input", below: []string{"agent"}},
-		trajectory.TurnCompletedType: {kind: answer, word: "said", change: trajectory.ChangedAnswer, bare: "answer"},
+		trajectory.RunCompletedType: {kind: end, word: "said", change: trajectory.ChangedAnswer, what: "status", bare: "answer"},
+		trajectory.RunFailedType:    {kind: end, word: "failed", what: "name", below: []string{"detail"}},
+		trajectory.TurnStartedType:  {kind: user, word: "said", change: trajectory.ChangedArguments, bare: "input", below: []string{"agent"}},
+		trajectory.TurnCompletedType: {kind: answer, word: "said", change: trajectory.ChangedAnswer, bare: "answer", noise: map[string]string{
+			"scores": "it is what the process that asked for the run says of the answer, which a scorecard compares"}},
 		trajectory.ContextCompiledType: {kind: "context", word: "holds", change: trajectory.ChangedContext, below: []string{"admitted", "budget", "compression", "window"}, noise: map[string]string{
 			"sections": "it counts the tokens of a prompt, which change with its words",
 			"used":     "it counts the tokens of a prompt, which change with its words; more than the budget is shown as over_budget"}},

@@ -58,10 +58,11 @@ func filesDigest(files []digest.File) digest.Content {
 	return digest.ContentOf(all)
 }
 
-// drivenBy is a registration without what an agent's run does not depend on: tiers and
-// gates, the names of failures, and who counts for what.
+// drivenBy is a registration without what an agent's run does not depend on: thresholds
+// and gates, the names of failures, and who counts for what. The tier stays: no code path
+// writes one.
 func drivenBy(r bench.Registration) bench.Registration {
-	r.Title, r.CurrentTier, r.Thresholds, r.MinimumCases, r.Gates = "", "", nil, nil, nil
+	r.Title, r.Thresholds, r.MinimumCases, r.Gates = "", nil, nil, nil
 	r.FailureModes, r.Breakdown, r.Review, r.StopEarly, r.Floor = map[string]evidence.Severity(nil), nil, nil, nil, nil
 	r.Origins, r.RunnerKeys, r.PromotionWindowDays, r.ModelEndpoints = nil, nil, 0, nil
 	r.JudgeDigest, r.JudgedScoresCount = nil, false

@@ -13,7 +13,7 @@ import (
 // onlyGraded are the members that decide no step of an agent. What is not listed here
 // has a case driven again when it changes, a member that comes tomorrow included.
 var onlyGraded = map[reflect.Type][]string{
-	reflect.TypeFor[bench.Registration](): {"Title", "CurrentTier", "Thresholds", "MinimumCases", "Gates", "FailureModes", "Breakdown", "Origins", "RunnerKeys", "PromotionWindowDays",
+	reflect.TypeFor[bench.Registration](): {"Title", "Thresholds", "MinimumCases", "Gates", "FailureModes", "Breakdown", "Origins", "RunnerKeys", "PromotionWindowDays",
 		"ModelEndpoints", "Review", "StopEarly", "Floor", "JudgeDigest", "JudgedScoresCount"},
 	// The digest of a case is of all of it, so what is left out here still counts for
 	// grading. Files, tests and the cassette count by their own digests.
