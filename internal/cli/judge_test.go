@@ -99,7 +99,9 @@ func (b *tribunal) run(args ...string) int {
 	return code
 }
 
-func (b *tribunal) live() int { return b.run("run", "cities", "--live", "--cache=false", "--max-cost", "1") }
+func (b *tribunal) live() int {
+	return b.run("run", "cities", "--live", "--cache=false", "--max-cost", "1")
+}
 
 // entries lists what the ledger has of judging, after verifying it.
 func (b *tribunal) entries() (found []string, drawn []evidence.JudgeDrawn) {
