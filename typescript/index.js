@@ -55,6 +55,13 @@ function line(text, most) {
   return text.length <= most ? text : text.slice(0, most - 1) + "…";
 }
 
+/** What was wrong: of an answer that failed, the answer and the one that was wanted. */
+function told(c) {
+  if (c.outcome !== "failed" || c.output === null || c.output === undefined) return c.reason;
+  const said = line(shown(c.output), 30);
+  return c.expected === null || c.expected === undefined ? said : `${said}, expected ${shown(c.expected)}`;
+}
+
 const number = (v) => (v === null || v === undefined ? "-" : String(Number(v.toPrecision(3))));
 const look = (name) => [["rn", "m"], ["vv", "w"], ["0", "o"], ["1", "l"], ["i", "l"], ["_", "-"]].reduce((n, [a, b]) => n.replaceAll(a, b), name.toLowerCase());
 
@@ -403,7 +410,7 @@ async function resultOf(name, ran, workspace, cases, scorers, outputs) {
       return this;
     },
     toString() {
-      const lines = rows.slice(0, 20).map((c) => `  ${[c.id, c.outcome, number(c.score), line(c.reason, 60)].join("  ")}`.trimEnd());
+      const lines = rows.slice(0, 20).map((c) => `  ${[c.id, c.outcome, number(c.score), line(told(c), 60)].join("  ")}`.trimEnd());
       if (rows.length > 20) lines.push(`  and ${rows.length - 20} more`);
       return [`${name}: ${said()}`, ...lines, command].join("\n");
     },

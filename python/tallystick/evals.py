@@ -76,6 +76,13 @@ class EvalCase:
     metadata: Dict[str, Any] = field(default_factory=dict)
     repeat: int = 1
 
+    def _told(self) -> str:
+        """What was wrong: of an answer that failed, the answer and the one that was wanted."""
+        if self.outcome != "failed" or self.output is None:
+            return self.reason
+        said = _line(_shown(self.output), 30)
+        return said if self.expected is None else f"{said}, expected {_shown(self.expected)}"
+
 
 @dataclass
 class EvalResult:
@@ -97,7 +104,7 @@ class EvalResult:
         return self
 
     def __str__(self) -> str:
-        rows = [(c.id, c.outcome, _number(c.score), _line(c.reason, 60)) for c in self.cases[:20]]
+        rows = [(c.id, c.outcome, _number(c.score), _line(c._told(), 60)) for c in self.cases[:20]]
         wide = [max([len(r[i]) for r in rows] + [0]) for i in range(3)]
         lines = ["  " + "  ".join([*(r[i].ljust(wide[i]) for i in range(3)), r[3]]).rstrip() for r in rows]
         if len(self.cases) > len(rows):
