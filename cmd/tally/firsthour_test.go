@@ -61,7 +61,7 @@ func (h *firstHour) walk(agent, server string) {
 	h.put("desk.py", string(source))
 
 	out := h.tally(0, "init", "--agent", "python:desk.py")
-	if !strings.Contains(out, "tally record desk --target desk --unsafe-record") {
+	if !strings.Contains(out, "tally run desk --target desk --live") {
 		t.Errorf("init does not say what to do next:\n%s", out)
 	}
 	h.put("bench/desk/dataset.jsonl", `{"id":"shipped","input":"Where is order 7?","expected":"shipped","grade":{"kind":"contains"},"expect":{"tool_calls.lookup_order":1}}

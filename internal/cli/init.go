@@ -172,7 +172,7 @@ func runScaffold(ctx context.Context, env *Env, o ceremony.ScaffoldOptions) (err
 func nextCommands(s *ceremony.Scaffolded) []string {
 	of := s.Class + " --target " + s.Target
 	if s.Models {
-		return []string{"tally record " + of + " --unsafe-record   # once, with real models; skip it if the agent calls none", "tally run " + of, "tally why CASE"}
+		return []string{"tally run " + of + " --live   # once, with real models, and with --max-cost USD in a script", "tally run " + of + "          # free, from what was recorded", "tally why CASE"}
 	}
 	return []string{"tally run " + of, "tally why CASE", "tally run " + of + " --baseline ATTEMPT   # after a change"}
 }

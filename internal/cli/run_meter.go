@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,13 +27,14 @@ type meter struct {
 	shown  time.Time
 	count  int
 	passed int
-	asked  bool      // a case that asks something new was shown
-	cost   cost.Cost // shown if it is paid now
+	asked  bool                // a case that asks something new was shown
+	alike  map[string][]string // cases by what was said of them, where that was a reason
+	cost   cost.Cost           // shown if it is paid now
 	live   bool
 }
 
 func newMeter(env *Env, live bool) *meter {
-	return &meter{env: env, live: live, terminal: !env.Quiet && !env.JSON && isTerminal(env.Stderr), began: time.Now()}
+	return &meter{env: env, live: live, terminal: !env.Quiet && !env.JSON && isTerminal(env.Stderr), began: time.Now(), alike: map[string][]string{}}
 }
 
 // Recorded shows a case that was recorded.
@@ -48,8 +51,7 @@ func (m *meter) Recorded(r harness.Result) {
 		// The answer counts them; one shows what is asked.
 	default:
 		m.asked = m.asked || r.Record.Unanswered
-		m.clear()
-		m.env.Note("case %s %s%s", r.Case, r.Record.Outcome, because(r))
+		m.note(r)
 	}
 	if !m.terminal || time.Since(m.shown) < 100*time.Millisecond && m.count < m.total {
 		return
@@ -62,6 +64,24 @@ func (m *meter) Recorded(r harness.Result) {
 		paid = ", " + m.cost.Short()
 	}
 	fmt.Fprintf(m.env.Stderr, "\r\x1b[K%d of %d cases, %d passed%s, %.1f/s, %v left", m.count, m.total, m.passed, paid, rate, left.Round(time.Second))
+}
+
+// note shows a case that did not pass. A reason that several cases share stands once,
+// and the end names the others.
+func (m *meter) note(r harness.Result) {
+	outcome := string(r.Record.Outcome)
+	if r.Record.Unanswered {
+		outcome = "asks something new"
+	}
+	why := outcome + because(r)
+	if r.Record.Reason != "" {
+		m.alike[why] = append(m.alike[why], r.Case)
+		if len(m.alike[why]) > 1 {
+			return
+		}
+	}
+	m.clear()
+	m.env.Note("case %s %s", r.Case, why)
 }
 
 func because(result harness.Result) string {
@@ -88,4 +108,16 @@ func (m *meter) pause() {
 	m.clear()
 }
 
-func (m *meter) end() { m.pause() }
+func (m *meter) end() {
+	m.pause()
+	const most = 10
+	for _, cases := range slices.SortedFunc(maps.Values(m.alike), slices.Compare) {
+		if others := cases[1:]; len(others) > 0 {
+			more := ""
+			if len(others) > most {
+				others, more = others[:most], fmt.Sprintf(" and %d more", len(others)-most)
+			}
+			m.env.Note("as case %s: %s%s", cases[0], strings.Join(others, ", "), more)
+		}
+	}
+}

@@ -44,7 +44,11 @@ func runText(out io.Writer, a *recount.Run, byRubric bool) {
 	}
 	fmt.Fprintln(out)
 	if m := a.Mixed; m != nil {
-		fmt.Fprintf(out, "answers  %d replayed, %d asked live: a mixed attempt, which never counts for promotion\n", m.Replayed, m.Asked)
+		mixed := ""
+		if m.Replayed > 0 && m.Asked > 0 {
+			mixed = ": a mixed attempt, which never counts for promotion"
+		}
+		fmt.Fprintf(out, "answers  %d replayed, %d asked live%s\n", m.Replayed, m.Asked, mixed)
 	}
 	reducedText(out, a)
 	runMeanText(out, a)

@@ -154,7 +154,7 @@ func (r *Readiness) Models() error {
 
 // RecordCommand is what records the cases that are missing.
 func (r *Readiness) RecordCommand() string {
-	return fmt.Sprintf("tally record %s --target %s --only-missing --unsafe-record --max-cost 1", r.Setup.Bench.Class(), r.Setup.Target.Name)
+	return fmt.Sprintf("tally record %s --target %s --only-missing --max-cost 1", r.Setup.Bench.Class(), r.Setup.Target.Name)
 }
 
 // TargetNames are the targets of a workspace.

@@ -225,7 +225,7 @@ func (r *Recording) checkReplaces() error {
 		command += " --case " + plain.ShellWord(pattern)
 	}
 	return refusal.Newf(refusal.AlreadyExists, "this would overwrite %d of the recordings that target %s has: %s; nothing was sent", len(r.Replaces), r.Target.Name, shown).
-		WithHint(`record only what is missing with "%s --only-missing --unsafe-record", or everything again with "%s --overwrite --unsafe-record"`, command, command)
+		WithHint(`record only what is missing with "%s --only-missing", or everything again with "%s --overwrite"`, command, command)
 }
 
 // notFor says why a case is not recorded. What a person wrote by hand is never

@@ -14,7 +14,7 @@ type Paid struct {
 	Calls             int     `json:"calls"`
 	CostUSD           float64 `json:"cost_usd"`
 	RefusedCalls      int     `json:"refused_calls,omitempty"` // answered with an error status
-	UnknownCalls      int     `json:"unknown_calls"`           // sent, outcome unknown
+	UnknownCalls      int     `json:"unknown_calls"`           // sent, and not known whether they were billed, or how much
 	UnknownCeilingUSD float64 `json:"unknown_ceiling_usd"`
 }
 
@@ -55,15 +55,18 @@ func (p *Paid) Cost() cost.Cost {
 	return cost.Of(int64(math.Round(p.CostUSD*1e6)), int64(p.UnknownCalls))
 }
 
-// Beside says what was paid, if that is more than what the scored executions
-// cost; else it is "".
+// Beside says what was paid, if that is more than what is said of the scored
+// executions; else it is "".
 func (p *Paid) Beside(scored cost.Cost) string {
-	if p == nil || p.Calls+p.UnknownCalls == 0 || p.UnknownCalls == 0 && scored.Known() && float64(scored.MicroUSD)/1e6 == p.CostUSD {
+	if p == nil || p.Calls+p.UnknownCalls == 0 || p.UnknownCeilingUSD == 0 && scored == p.Cost() {
 		return ""
 	}
 	text := fmt.Sprintf("$%.6f for %d calls by every execution and the judge", p.CostUSD, p.Calls)
 	if p.UnknownCalls > 0 {
-		text += fmt.Sprintf("; %d more were sent, outcome unknown, at most $%.6f", p.UnknownCalls, p.UnknownCeilingUSD)
+		text += fmt.Sprintf("; %d more of unknown cost", p.UnknownCalls)
+	}
+	if p.UnknownCeilingUSD > 0 {
+		text += fmt.Sprintf(", at most $%.6f for those with a price", p.UnknownCeilingUSD)
 	}
 	if scored.Untold > 0 {
 		text += "; what the agent paid elsewhere is not known"

@@ -84,7 +84,7 @@ func MixedOf(a *history.Attempt) *Mixed {
 		case c.Index < 0 || c.Unanswered():
 		case c.Cached != nil && c.Cached.Replies < c.Cached.Calls:
 			m.Asked++
-		default:
+		case c.Outcome() != evidence.Truncated && c.Outcome() != evidence.Errored: // else perhaps nothing was answered
 			m.Replayed++
 		}
 	}

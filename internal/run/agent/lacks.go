@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"debug/elf"
 	"fmt"
 	"io"
@@ -46,6 +47,9 @@ func (r *commandRun) lacks(result sandbox.AgentResult) string {
 	if m := missingModule().FindStringSubmatch(text); m != nil {
 		return r.module(m[1])
 	}
+	if m := missingData().FindStringSubmatch(text); m != nil {
+		return r.beside(strings.TrimPrefix(m[1], filesInside+"/"))
+	}
 	if m := missingPackage().FindStringSubmatch(text); m != nil {
 		return r.nodePackage(m[1])
 	}
@@ -64,6 +68,10 @@ var (
 	})
 	missingModule = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`ModuleNotFoundError: No module named '([\w.]+)'`)
+	})
+	// A file that the program itself opens: the words of Python, Node, Ruby and Go.
+	missingData = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)(?:no such file or directory[^/\n]*|open )['"]?(/agent/[^'"\n:]+)`)
 	})
 	missingPackage = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`Cannot find (?:module|package) '([^']+)'`)
@@ -241,14 +249,32 @@ func (v view) library(name string) string {
 func (r *commandRun) module(name string) string {
 	top, _, _ := strings.Cut(name, ".")
 	if r.c.Source != "" && strings.HasSuffix(r.c.Source, ".py") {
-		if file, err := findAbove(r.root, r.c.Source); err == nil && (exists(filepath.Join(filepath.Dir(file), top+".py")) || exists(filepath.Join(filepath.Dir(file), top))) {
-			return fmt.Sprintf("%s lies beside %s, and source names that file alone: name its folder, as in \"source: %s\"", top, r.c.Source, path.Dir(r.c.Source))
+		if why := cmp.Or(r.beside(top+".py"), r.beside(top)); why != "" {
+			return why
 		}
 	}
 	if r.venv == nil {
 		return fmt.Sprintf("the program runs on the system's Python, which does not have %s: add the line \"venv: .venv\" to the target, and install it there: .venv/bin/pip install %s", top, top)
 	}
 	return fmt.Sprintf("%s is not installed in the environment %s: %s install %s", top, r.c.Venv, filepath.Join(r.c.Venv, "bin", "pip"), top)
+}
+
+// beside is about a file that the program did not find; "" unless it lies beside a
+// program that the target names alone.
+func (r *commandRun) beside(name string) string {
+	if r.c.Source == "" || !fs.ValidPath(name) {
+		return ""
+	}
+	file, err := findAbove(r.root, r.c.Source)
+	if err != nil || isFolder(file) || !exists(filepath.Join(filepath.Dir(file), filepath.FromSlash(name))) {
+		return ""
+	}
+	return fmt.Sprintf("%s lies beside %s, and source names that file alone: name its folder, as in \"source: %s\"", name, r.c.Source, path.Dir(r.c.Source))
+}
+
+func isFolder(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
 }
 
 // nodePackage is about a package that node did not find.

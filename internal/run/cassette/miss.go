@@ -53,9 +53,9 @@ func (m *Miss) Told() string {
 
 // Unwrap gives the refusal, so that refusal.Of and errors.As find it.
 func (m *Miss) Unwrap() error {
-	hint := `make the agent ask as it did when the cassette was recorded, or record the missing call with "tally record CLASS --target TARGET --only-missing --unsafe-record"`
+	hint := `make the agent ask as it did when the cassette was recorded, or record the missing call with "tally record CLASS --target TARGET --only-missing"`
 	if m.Equal > 0 {
-		hint = `the agent repeats a call more often than when the cassette was recorded; find out why, or record the further calls with "tally record CLASS --target TARGET --only-missing --unsafe-record"`
+		hint = `the agent repeats a call more often than when the cassette was recorded; find out why, or record the further calls with "tally record CLASS --target TARGET --only-missing"`
 	}
 	return refusal.Newf(refusal.CassetteMiss, "%s", m.Error()).WithHint("%s", hint)
 }

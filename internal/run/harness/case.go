@@ -325,7 +325,7 @@ func (r *run) recordIt(stop *session.Stop) string {
 	if stop.Name != refusal.CassetteMiss || r.job.Attempt == r.w.unnumbered() || r.live != nil || r.scripted() || bench.IsShipped(class) {
 		return ""
 	}
-	return fmt.Sprintf("; record it with: tally record %s --target %s --case %s --only-missing --unsafe-record", class, r.w.cfg.Target.Name, r.c.ID)
+	return fmt.Sprintf("; record it with: tally record %s --target %s --case %s --only-missing", class, r.w.cfg.Target.Name, r.c.ID)
 }
 
 // newRecord fills in everything that does not depend on the grade.

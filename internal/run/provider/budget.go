@@ -130,7 +130,7 @@ func (e *Endpoint) mostCost(api wire.API, request []byte) (int64, error) {
 	}
 	m, ok := e.model(b.Model)
 	if !ok {
-		return 0, unbounded("the model %.60q %w", b.Model, ErrNoPrice).
+		return 0, unbounded("the model %.60q %w in %s: add it there, or limit the calls with --max-calls", b.Model, ErrNoPrice, SettingsFile).
 			WithHint("add it under %s: prices: in %s", e.Provider, SettingsFile)
 	}
 	in := int64(len(request)) + inputOverhead

@@ -54,7 +54,7 @@ func (r *Replay) find(request cassette.Request, asked *replies.Asked) (it *casse
 
 func errNoRecording() error {
 	return refusal.Newf(refusal.CassetteMiss, "the case has no recording, and the agent called a model").
-		WithHint(`record one with "tally record CLASS --target TARGET --only-missing --unsafe-record", or write the replies in the scenario`)
+		WithHint(`record one with "tally record CLASS --target TARGET --only-missing", or write the replies in the scenario`)
 }
 
 // GiveChunks gives a reply as the events of a stream, whether or not it was one.
