@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"tallystick/internal/record/plain"
 )
@@ -40,6 +41,30 @@ func (q *Questioner) ask(prompt string) (string, bool) {
 		return line, ok
 	case <-q.ctx.Done():
 		return "", false
+	}
+}
+
+// settle is how long nothing may have been typed before a question is asked.
+const settle = 100 * time.Millisecond
+
+// Sure asks a question that only a yes answers with yes, until ctx ends. What was typed
+// before the question was asked is no answer to it.
+func (q *Questioner) Sure(ctx context.Context, prompt string) (yes bool, err error) {
+	for typed := true; typed; {
+		select {
+		case _, typed = <-q.lines:
+		case <-time.After(settle):
+			typed = false
+		}
+	}
+	io.WriteString(q.out, prompt)
+	select {
+	case line := <-q.lines:
+		return strings.EqualFold(line, "y") || strings.EqualFold(line, "yes"), nil
+	case <-q.ctx.Done():
+		return false, q.ctx.Err()
+	case <-ctx.Done():
+		return false, ctx.Err()
 	}
 }
 
