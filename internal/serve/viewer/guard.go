@@ -323,7 +323,7 @@ func clean(to *url.URL) string {
 	q := to.Query()
 	q.Del("token")
 	path := "/" + strings.TrimLeft(to.EscapedPath(), "/\\")
-	if strings.HasPrefix(path, "/%5C") || path == doorPath {
+	if strings.HasPrefix(strings.ToUpper(path), "/%5C") || path == doorPath { // a backslash, which browsers take for a slash
 		path = "/"
 	}
 	if len(q) > 0 {

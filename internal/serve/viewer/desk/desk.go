@@ -196,7 +196,7 @@ func (d *Desk) formOf(sent url.Values) (*Form, error) {
 		f.Shown, err = digest.ParseID(sent.Get("shown"))
 	}
 	if err != nil || !hmac.Equal([]byte(d.code(f)), []byte(f.Code)) {
-		return nil, refusal.Newf(refusal.SignatureInvalid, "the form is none that this program made for this case").
+		return nil, refusal.Newf(refusal.SignatureInvalid, "this program did not make the form, or not for this case").
 			WithHint("load the page again, and send its form; a form of an earlier start of the program is not taken either")
 	}
 	return f, nil
