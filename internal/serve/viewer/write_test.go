@@ -487,7 +487,8 @@ func TestAnAnswerThatIsAFormIsAText(t *testing.T) {
 			t.Errorf("%d lines begin with %q, want %d:\n%s", n, word, want, out.String())
 		}
 	}
-	if last := strings.TrimSpace(out.String()[strings.LastIndex(strings.TrimSpace(out.String()), "\n"):]); !strings.HasPrefix(last, "signs    example-alice: the label fail for steers") {
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "signs    example-alice: the label fail for steers") {
 		t.Errorf("the last line before the question is %q", last)
 	}
 }
