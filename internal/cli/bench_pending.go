@@ -128,7 +128,7 @@ func runBenchAccept(ctx context.Context, env *Env, class, id string) error {
 		return err
 	}
 	defer c.Close()
-	a, err := ceremony.Accept(ctx, c, class, id)
+	a, err := ceremony.Accept(ctx, c, ceremony.AcceptOptions{Class: class, CaseID: id})
 	if err != nil {
 		return err
 	}

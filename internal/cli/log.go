@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -50,31 +51,95 @@ func runLog(_ context.Context, env *Env, o answer.LogOptions) error {
 	return env.Answer(logAnswer{attempts}, func(out io.Writer) { logText(env, out, attempts) })
 }
 
+// logColumns are the columns of the log, in their order. What a narrow terminal has no
+// room for is left out, in the order of logDropped; the last column is cut where it ends.
+var (
+	logColumns = []string{"attempt", "passed", "gate", "when", "cost", "level", "about"}
+	logDropped = []string{"level", "cost", "when"}
+)
+
+// logAbout is how much room the last column has before others are left out for it.
+const logAbout = 28
+
 func logText(env *Env, out io.Writer, attempts []answer.Logged) {
 	if len(attempts) == 0 {
 		fmt.Fprintln(out, `no attempts yet; "tally run CLASS" makes one`)
 		return
 	}
-	var table strings.Builder
-	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	// What matters most comes first: a narrow terminal shows no more than that.
-	// Words in a style take two characters more: so do all of their column.
-	for i, title := range []string{"attempt", "passed", "gate", "when", "cost", "level", ""} {
-		if i > 0 {
-			fmt.Fprint(w, "\t")
+	rows := make([][]string, len(attempts))
+	for i, a := range attempts {
+		rows[i] = []string{unstyled.of(plain.Line(a.ID)), unstyled.of(fmt.Sprintf("%d of %d%s", a.Passed, a.Total, notPassed(a))), stateText(a.Decision),
+			unstyled.of(a.StartedAt.Go().Format("2006-01-02 15:04")), unstyled.of(a.Cost.String()), unstyled.of(a.Level.String()), attemptMarks(a) + paidMark(a) + nameMark(a)}
+	}
+	left := 0
+	if isTerminal(env.Stdout) {
+		_, columns := terminalSize(env.Stdout)
+		for left < len(logDropped) && widest(logTable(rows, logDropped[:left], logAbout)) > columns {
+			left++
 		}
-		fmt.Fprint(w, heading.of(title))
 	}
-	fmt.Fprintln(w)
-	for _, a := range attempts {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", unstyled.of(plain.Line(a.ID)), unstyled.of(fmt.Sprintf("%d of %d%s", a.Passed, a.Total, notPassed(a))), stateText(a.Decision),
-			unstyled.of(a.StartedAt.Go().Format("2006-01-02 15:04")), unstyled.of(a.Cost.String()), unstyled.of(a.Level.String()), attemptMarks(a)+paidMark(a))
+	fit(env, out, logTable(rows, logDropped[:left], 0))
+	if left > 0 {
+		fmt.Fprintf(out, "left out for want of room: %s\n", strings.Join(logDropped[:left], ", "))
 	}
-	w.Flush()
-	fit(env, out, table.String())
 	for _, a := range attempts {
 		correctedText(out, a)
 	}
+}
+
+// logTable draws the log without the columns that are left out, its last column cut to
+// about letters; 0 is all of them. Words in a style take two characters more: so do all
+// of their column.
+func logTable(rows [][]string, without []string, about int) string {
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	titles := make([]string, len(logColumns))
+	for i, title := range logColumns {
+		titles[i] = heading.of(title)
+	}
+	for _, row := range append([][]string{titles}, rows...) {
+		var cells []string
+		for i, cell := range row {
+			if slices.Contains(without, logColumns[i]) {
+				continue
+			}
+			if r := []rune(cell); about > 0 && i == len(row)-1 && len(r) > about {
+				cell = string(r[:about])
+			}
+			cells = append(cells, cell)
+		}
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+	w.Flush()
+	return table.String()
+}
+
+// widest is how many columns the widest line takes, without the marks of styles.
+func widest(text string) int {
+	most := 0
+	for line := range strings.Lines(text) {
+		n := 0
+		for _, r := range strings.TrimRight(line, " \n\x0e") {
+			if !isStyle(r) {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// nameMark is what people call an attempt, with which one of how many it is: a name may
+// have been chosen after many attempts.
+func nameMark(a answer.Logged) string {
+	s := ""
+	if a.Name != "" {
+		s = fmt.Sprintf(", %q, %d of %d", plain.Line(a.Name), a.Number, a.Of)
+	}
+	if a.Note != "" {
+		s += ", noted: " + plain.Line(short(a.Note))
+	}
+	return s
 }
 
 // correctedText tells what stands beside the recorded scores of an attempt.

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -19,6 +22,8 @@ import (
 type showOptions struct {
 	name   string
 	events bool
+	steps  bool
+	full   bool
 	sample string
 
 	showHeldOut bool
@@ -30,9 +35,13 @@ func newShow(env *Env) *cobra.Command {
 		Use:     "show ATTEMPT[:CASE] | FILE",
 		Short:   "Show one attempt, or one case of it step by step",
 		Example: "tally show latest:refund-7 --events",
-		Long: `Show an attempt with its cases, those that did not pass first; or with ATTEMPT:CASE one
-case: its outcome, what was compared, and every step of its trajectory. The ledger is
-verified first, and the trajectory against the head that the ledger holds.
+		Long: `Show an attempt with what its failures have in common and its cases, those that did not
+pass first; or with ATTEMPT:CASE one case: its outcome, what was compared, and what was
+said and done, each with the number of its event. The ledger is verified first, and the
+trajectory against the head that the ledger holds.
+
+Long texts are folded; --full prints them whole. --steps lists every event in a line of its
+own.
 
 --events prints the trajectory as JSON lines, each exactly as it was hashed.
 
@@ -47,6 +56,8 @@ are shown, those that are not right first. It was imported, not observed.`,
 		},
 	}
 	cmd.Flags().BoolVar(&o.events, "events", false, "print the events of ATTEMPT:CASE as JSON lines, as hashed")
+	cmd.Flags().BoolVar(&o.steps, "steps", false, "list the events of ATTEMPT:CASE, a line for each")
+	cmd.Flags().BoolVar(&o.full, "full", false, "print long texts of ATTEMPT:CASE whole")
 	cmd.Flags().StringVar(&o.sample, "row", "", "only the row with this `ID` of FILE")
 	addHeldOutFlag(cmd, &o.showHeldOut)
 	return cmd
@@ -86,12 +97,14 @@ func runShow(ctx context.Context, env *Env, o showOptions) error {
 	if err != nil {
 		return err
 	}
-	return env.showPaged(ctx, a, func(out io.Writer) { showCaseText(out, a) })
+	return env.showPaged(ctx, a, func(out io.Writer) { showCaseText(env, out, a, o) })
 }
 
 func showAttempt(env *Env, attempt *dossier.Dossier, o showOptions) error {
-	if o.events {
-		return refusal.Newf(refusal.Usage, "--events is about one case").WithHint("name it as %s:CASE", attempt.ID)
+	for name, given := range map[string]bool{"events": o.events, "steps": o.steps, "full": o.full} {
+		if given {
+			return refusal.Newf(refusal.Usage, "--%s is about one case", name).WithHint("name it as %s:CASE", attempt.ID)
+		}
 	}
 	a, err := answer.ShowAttempt(attempt)
 	if err != nil {
@@ -102,6 +115,7 @@ func showAttempt(env *Env, attempt *dossier.Dossier, o showOptions) error {
 
 func showAttemptText(env *Env, out io.Writer, a *answer.Listing) {
 	fmt.Fprintf(out, "attempt  %s (%s), number %d of %d, %s\n", plain.Line(a.ID), a.Level, a.Number, a.Of, attemptMarks(a.Logged))
+	namedText(out, a.Name, a.Note)
 	fmt.Fprintf(out, "class    %s, target %s, begun %s\n", plain.Line(a.Class), plain.Line(a.Target), a.StartedAt)
 	fmt.Fprintf(out, "cases    %d: %d passed, %d failed%s; gate %s; %s\n", a.Total, a.Passed, a.Failed, notPassed(a.Logged), stateText(a.Decision), a.Cost)
 	decisionText(out, a.Decision)
@@ -113,6 +127,7 @@ func showAttemptText(env *Env, out io.Writer, a *answer.Listing) {
 	for _, problem := range a.Problems {
 		fmt.Fprintf(out, "problem  %s\n", plain.Line(problem))
 	}
+	fit(env, out, modesText(a.Cases))
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "case\t"+heading.of("outcome")+"\tscore\tturns\tms\twhy")
@@ -125,6 +140,43 @@ func showAttemptText(env *Env, out io.Writer, a *answer.Listing) {
 	correctedText(out, a.Logged)
 	fmt.Fprintf(out, "One case: tally show %s\n", plain.Line(a.ID+":CASE"))
 }
+
+// namedText tells what people call an attempt, beside the id that decides.
+func namedText(out io.Writer, name, note string) {
+	if name != "" {
+		fmt.Fprintf(out, "name     %s\n", plain.Line(name))
+	}
+	if note != "" {
+		fmt.Fprintf(out, "noted    %s\n", plain.Lines(note, said))
+	}
+}
+
+// modesText groups the cases that did not pass by what went wrong, the most frequent
+// first. A case with two failure modes stands in both lines.
+func modesText(cases []answer.ShownRow) string {
+	byMode := map[string][]string{}
+	for _, c := range cases {
+		for _, mode := range c.Modes {
+			byMode[mode] = append(byMode[mode], plain.Line(c.Case)+history.RepeatMark(c.Repeat))
+		}
+	}
+	modes := slices.SortedFunc(maps.Keys(byMode), func(x, y string) int {
+		return cmp.Or(len(byMode[y])-len(byMode[x]), cmp.Compare(x, y))
+	})
+	var b strings.Builder
+	for _, mode := range modes {
+		names := byMode[mode]
+		more := ""
+		if len(names) > namesOfMode {
+			names, more = names[:namesOfMode], fmt.Sprintf(" and %d more", len(names)-namesOfMode)
+		}
+		fmt.Fprintf(&b, "mode     %s: %s: %s%s\n", plain.Line(mode), plain.Plural(len(byMode[mode]), "case"), strings.Join(names, ", "), more)
+	}
+	return b.String()
+}
+
+// namesOfMode is how many cases the line of a failure mode names.
+const namesOfMode = 8
 
 // whyInShort is the reason of a case in its row: the exception, where that is the
 // end of several lines. On a terminal the line is cut where it ends.
@@ -147,7 +199,7 @@ func scoreText(score *float64) string {
 	return plain.Score(*score, 4)
 }
 
-func showCaseText(out io.Writer, a *answer.ShownRun) {
+func showCaseText(env *Env, out io.Writer, a *answer.ShownRun, o showOptions) {
 	whyText(out, a.Why)
 	fmt.Fprintf(out, "score    %s, %s, %s; class %s, target %s\n", scoreText(a.Score), plain.Plural(a.Turns, "turn"), a.Cost, plain.Line(a.Class), plain.Line(a.Target))
 	paidText(out, a.Paid, a.Cost)
@@ -156,6 +208,17 @@ func showCaseText(out io.Writer, a *answer.ShownRun) {
 	}
 	if a.Worker != nil {
 		fmt.Fprintf(out, "worker   %s, %s\n", plain.Line(a.Worker.Key), plain.Line(a.Worker.HarnessVersion))
+	}
+	if a.Conversation != nil && !o.steps {
+		t := talk{out: out, full: o.full}
+		if isTerminal(env.Stdout) {
+			_, t.columns = terminalSize(env.Stdout)
+		}
+		t.print(a.Conversation)
+		if t.folded > 0 {
+			fmt.Fprintf(out, "\n%s folded: tally show %s --full\n", plain.Plural(t.folded, "long text"), plain.Line(a.Attempt+":"+a.Case))
+		}
+		return
 	}
 	turn := -1
 	for _, s := range a.Steps {

@@ -12,6 +12,7 @@ import (
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/serve/viewer"
+	"tallystick/internal/serve/viewer/desk"
 )
 
 type viewOptions struct {
@@ -25,6 +26,9 @@ type viewOptions struct {
 
 	public bool
 	publicOptions
+
+	write bool
+	writeOptions
 }
 
 func newView(env *Env) *cobra.Command {
@@ -36,7 +40,7 @@ func newView(env *Env) *cobra.Command {
 		Long: `Verify the ledger and show the workspace as web pages on this machine: classes, attempts,
 cases with their transcripts, comparisons, the corpus, the ledger. It prints the address,
 which has a token that lets one browser in, once, and opens a browser; it runs until it is
-stopped. The pages only read. They follow the ledger while it grows. The operator's key, if
+stopped. The pages only read, unless --write is given. They follow the ledger while it grows. The operator's key, if
 it is here, signs each page that is sent, so that the browser can tell a page that was
 changed on its way; it signs nothing else.
 
@@ -46,12 +50,19 @@ No browser is opened with --no-open, with TALLY_NO_BROWSER=1, or when the output
 terminal.
 
 --public shows the pages to others on the network. A reader who has the token of --token-file
-opens http://HOST:PORT/?token=TOKEN once; the token becomes a cookie. Behind a proxy that
+opens http://HOST:PORT/?token=TOKEN once, or types it into the form that everybody else
+sees; the token becomes a cookie. Behind a proxy that
 knows who people are, --proxy-header names the header in which it says so, which counts only
 from the addresses of --proxy-from. The server speaks plain HTTP: put a proxy with TLS before
 it. Requests that name it otherwise than by its address or a --host are refused. --cors lets
 pages of other origins, such as a verify.html opened from disk, ask for receipts, the
 checkpoint and the keys, with the token as "Authorization: Bearer".
+
+--write lets the one browser that is let in review, label and correct cases and sign and
+accept drafts, as the person whose --key or --gpg it is. Nothing is signed in the browser:
+for each signature this terminal shows what it read from the disk, and asks. With
+--agent-asks it shows the same and does not ask, for a key in an agent that asks by itself
+("ssh-add -c"; give the .pub file). It is for this machine only.
 
 --bundle writes the pages into a new folder instead, for any web server that sends files:
 every page that links lead to, with receipts, keys and scripts, so that browsers check them
@@ -74,6 +85,10 @@ if it is at hand, and "tally verify DIR" verifies them.`,
 	f.StringVar(&o.proxyHeader, "proxy-header", "", "header `NAME` in which a proxy says who a reader is")
 	f.StringArrayVar(&o.proxyFrom, "proxy-from", nil, "addresses `CIDR` of the proxy; may be given again")
 	f.StringArrayVar(&o.hosts, "host", nil, "`NAME` by which readers reach the server; may be given again")
+	f.BoolVar(&o.write, "write", false, "review, label, correct and accept in the browser; every signature is confirmed at this terminal")
+	f.StringVar(&o.key, "key", "", "SSH key `FILE` of the person who works in the browser")
+	f.StringVar(&o.gpg, "gpg", "", gpgFlag)
+	f.BoolVar(&o.agentAsks, "agent-asks", false, "the key's agent asks before it signs, so this terminal does not")
 	f.BoolVar(&o.cors, "cors", false, "let pages of other origins ask for receipts, checkpoint and keys")
 	return cmd
 }
@@ -93,6 +108,17 @@ func (o *viewOptions) run(cmd *cobra.Command, env *Env) error {
 	}
 	if name := given("token-file", "proxy-header", "proxy-from", "host", "cors"); name != "" && !o.public {
 		return refusal.Newf(refusal.Usage, "--%s is for --public", name)
+	}
+	if name := given("key", "gpg", "agent-asks"); name != "" && !o.write {
+		return refusal.Newf(refusal.Usage, "--%s is for --write", name)
+	}
+	switch {
+	case o.write && (o.public || o.bundle != ""):
+		return refusal.Newf(refusal.Usage, "--write is for the owner of this machine: not with --public, and not with --bundle")
+	case o.write:
+		if err := o.writeOptions.check(env); err != nil {
+			return err
+		}
 	}
 	switch {
 	case o.bundle != "" && o.public:
@@ -135,7 +161,14 @@ func runView(ctx context.Context, env *Env, o viewOptions) error {
 		return refusal.Newf(refusal.Usage, "--listen %s: expected a loopback address, as in 127.0.0.1:7575", o.addr).
 			WithHint("--public is for others on the network")
 	}
-	v, err := openViewer(env, o.files, true)
+	var d *desk.Desk
+	if o.write {
+		if d, err = openDesk(ctx, env, o.writeOptions); err != nil {
+			return err
+		}
+		defer d.Close()
+	}
+	v, err := openViewer(env, viewer.Config{Files: o.files, Owner: true, Desk: d})
 	if err != nil {
 		return err
 	}
@@ -143,7 +176,7 @@ func runView(ctx context.Context, env *Env, o viewOptions) error {
 	token := viewer.NewToken()
 	removeDoorstep := func() error { return nil }
 	defer func() { removeDoorstep() }()
-	return viewer.Serve(ctx, v, viewer.Door{Token: token}, at.String(), func(url string) error {
+	return viewer.Serve(ctx, v, viewer.Door{Token: token, Write: o.write}, at.String(), func(url string) error {
 		url += "/?token=" + token
 		if !o.noOpen && env.Getenv("TALLY_NO_BROWSER") != "1" && isTerminal(env.Stdout) {
 			removeDoorstep = viewer.OpenBrowser(url)
@@ -152,14 +185,15 @@ func runView(ctx context.Context, env *Env, o viewOptions) error {
 	})
 }
 
-// openViewer opens the pages; owner says that only the owner of this machine sees them.
-func openViewer(env *Env, files []string, owner bool) (*viewer.Viewer, error) {
+// openViewer opens the pages of the workspace.
+func openViewer(env *Env, c viewer.Config) (*viewer.Viewer, error) {
 	viewer.StayFrugal()
 	p, err := openPlace(env)
 	if err != nil {
 		return nil, err
 	}
-	v, err := viewer.Open(viewer.Config{Place: p, Files: files, Now: env.Now, Owner: owner})
+	c.Place, c.Now = p, env.Now
+	v, err := viewer.Open(c)
 	if err == nil {
 		v.Prepare()
 	}
@@ -180,7 +214,7 @@ func runPublic(ctx context.Context, env *Env, o viewOptions) error {
 	if err != nil {
 		return err
 	}
-	v, err := openViewer(env, o.files, false)
+	v, err := openViewer(env, viewer.Config{Files: o.files})
 	if err != nil {
 		return err
 	}

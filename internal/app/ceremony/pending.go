@@ -103,9 +103,16 @@ type Accepted struct {
 	WasPending bool
 }
 
+// AcceptOptions say which case is accepted.
+type AcceptOptions struct {
+	Class, CaseID string
+	Covers        digest.ID // what its signatures must cover; zero for what the files say now
+}
+
 // Accept verifies the two signatures of a case and records them in the ledger.
 // A draft becomes a case.
-func Accept(ctx context.Context, p *dossier.Corpus, class, id string) (*Accepted, error) {
+func Accept(ctx context.Context, p *dossier.Corpus, o AcceptOptions) (*Accepted, error) {
+	class, id := o.Class, o.CaseID
 	d, err := bench.Load(p.Root, class)
 	if err != nil {
 		return nil, err
@@ -114,7 +121,7 @@ func Accept(ctx context.Context, p *dossier.Corpus, class, id string) (*Accepted
 	if err != nil {
 		return nil, err
 	}
-	signed, err := acceptable(p, d, c)
+	signed, err := acceptable(p, d, c, o.Covers)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +154,7 @@ func crossed(l *sequencer.Ledger, name, detail string) error {
 
 // acceptable refuses a case that cannot be accepted, and says what its
 // signatures cover.
-func acceptable(p *dossier.Corpus, d *bench.Draft, c *bench.CaseFolder) (digest.ID, error) {
+func acceptable(p *dossier.Corpus, d *bench.Draft, c *bench.CaseFolder, shown digest.ID) (digest.ID, error) {
 	if d.Registration.Trust == bench.Scratch {
 		return digest.ID{}, refusal.Newf(refusal.Usage, "class %s is a scratch class, which is not signed, so there is nothing to accept", d.Class).
 			WithHint("move the draft's folder from %s to %s by hand", bench.PendingDir, bench.CasesDir)
@@ -157,6 +164,9 @@ func acceptable(p *dossier.Corpus, d *bench.Draft, c *bench.CaseFolder) (digest.
 	}
 	message, err := c.Message()
 	if err != nil {
+		return digest.ID{}, err
+	}
+	if err := covers(c.CaseID, shown, message); err != nil {
 		return digest.ID{}, err
 	}
 	signed := digest.IDOf(message)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"tallystick/internal/read/dossier"
+	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/seal"
 	"tallystick/internal/record/store"
@@ -19,6 +20,7 @@ type SignOptions struct {
 	Signature           string // file with a signature of the case made by hand
 	Message             string // file to write what the case's signatures cover to; then nothing is signed
 	AddedBy, ReviewedBy string
+	Covers              digest.ID // what the signature of the case must cover; zero for what the files say now
 }
 
 // A Signed is what was signed, and what is left.
@@ -98,6 +100,9 @@ func signOneCase(p *dossier.Corpus, d *bench.Draft, o SignOptions, answer *Signe
 		return refusal.Newf(refusal.BenchCaseDigestMismatch, "case %s: case.yaml does not pin the files as they are, %s", c.CaseID, c.Digest).
 			WithHint(`run "tally bench digest %s" first`, o.Class)
 	}
+	if err := covers(c.CaseID, o.Covers, message); err != nil {
+		return err
+	}
 	if o.Message != "" {
 		return store.WriteFile(store.OS{}, o.Message, message, 0o644)
 	}
@@ -135,6 +140,15 @@ func signOneCase(p *dossier.Corpus, d *bench.Draft, o SignOptions, answer *Signe
 	answer.Signed = append(answer.Signed, done)
 	if w := c.IncidentWarning(); w != "" {
 		answer.Warnings = append(answer.Warnings, "case "+c.CaseID+": "+w)
+	}
+	return nil
+}
+
+// covers refuses a message that is not the one that a person was shown.
+func covers(id string, want digest.ID, message []byte) error {
+	if got := digest.IDOf(message); want != (digest.ID{}) && got != want {
+		return refusal.Newf(refusal.DigestMismatch, "case %s: its files and case.yaml come to %s now, and %s was shown", id, got, want).
+			WithHint("look at it again: nothing was signed")
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"tallystick/internal/read/conversation"
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/gate"
 	"tallystick/internal/read/history"
@@ -56,6 +57,10 @@ type Logged struct {
 	Decision *gate.Decision `json:"decision"`
 	GateMet  *bool          `json:"gate_met"`
 	Problems []string       `json:"problems"` // with its records
+
+	// Name and Note are what people call it; they decide nothing.
+	Name string `json:"name,omitempty"`
+	Note string `json:"note,omitempty"`
 }
 
 // LogOptions choose what is listed. Empty means all.
@@ -116,7 +121,7 @@ func unknownAmong(what, name string, known []string) error {
 // logged counts what became of an attempt.
 func logged(a *dossier.Dossier, decide func(*dossier.Dossier) (*gate.Decision, error)) (Logged, error) {
 	l := Logged{ID: a.ID, Class: a.Class, Target: a.Target, Number: a.Ordinal, Of: a.Siblings, Mode: a.Mode, Level: a.Level, StartedAt: a.Time,
-		Finished: a.Finished != nil, Filtered: a.Plan.Filtered, Reduce: a.Plan.Reduce, Retries: a.Plan.Retries, Total: a.Tasks(), NotRun: a.Unlisted(), Problems: append([]string{}, a.Problems...)}
+		Finished: a.Finished != nil, Filtered: a.Plan.Filtered, Reduce: a.Plan.Reduce, Retries: a.Plan.Retries, Total: a.Tasks(), NotRun: a.Unlisted(), Problems: append([]string{}, a.Problems...), Name: a.Attempt.Name, Note: a.Attempt.Note}
 	corrected := 0
 	for c := range a.Cases() {
 		l.count(c.Outcome())
@@ -279,6 +284,10 @@ type ShownRun struct {
 	// Worker is who drove the case, if a fleet ran the attempt.
 	Worker *evidence.Worker `json:"worker,omitempty"`
 	Steps  []ShownStep      `json:"steps"`
+
+	// Conversation is what was said, for people; nil where the case is hidden or the
+	// evidence is missing.
+	Conversation *conversation.Conversation `json:"-"`
 }
 
 // ShowCase gathers what there is to see of one case. It needs what [WhyOf] needs. Steps are empty if the evidence is missing, and Missing says so.
@@ -310,6 +319,9 @@ func ShowCase(c *dossier.Case) (*ShownRun, error) {
 	}
 	for e := range v.Events() {
 		s.Steps = append(s.Steps, ShownStep{e.Seq, e.Turn, string(e.Type), w.Text(e.Payload.Summary())})
+	}
+	if w == nil {
+		s.Conversation = conversation.Of(v.Events(), conversation.Options{Whole: a.Reading().Content})
 	}
 	return s, nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"tallystick/internal/record/plain"
 )
@@ -16,17 +17,26 @@ import (
 type Questioner struct {
 	ctx   context.Context
 	out   io.Writer
-	lines chan string
+	lines chan typed
 }
+
+// A typed is a line, and when it was there.
+type typed struct {
+	line string
+	at   time.Time
+}
+
+// typedAhead is how many lines a person may be ahead of the questions.
+const typedAhead = 4096
 
 // NewQuestioner asks on out and reads from in, until ctx ends.
 func NewQuestioner(ctx context.Context, in io.Reader, out io.Writer) *Questioner {
-	q := &Questioner{ctx, out, make(chan string)}
+	q := &Questioner{ctx, out, make(chan typed, typedAhead)}
 	go func() {
 		defer close(q.lines)
 		s := bufio.NewScanner(in)
 		for s.Scan() {
-			q.lines <- strings.TrimSpace(s.Text())
+			q.lines <- typed{strings.TrimSpace(s.Text()), time.Now()}
 		}
 	}()
 	return q
@@ -36,10 +46,39 @@ func NewQuestioner(ctx context.Context, in io.Reader, out io.Writer) *Questioner
 func (q *Questioner) ask(prompt string) (string, bool) {
 	io.WriteString(q.out, prompt)
 	select {
-	case line, ok := <-q.lines:
-		return line, ok
+	case t, ok := <-q.lines:
+		return t.line, ok
 	case <-q.ctx.Done():
 		return "", false
+	}
+}
+
+// settle is how long is waited before a question, so that what was typed before it is
+// there.
+const settle = 100 * time.Millisecond
+
+// Sure asks a question that only a yes answers with yes, until ctx ends. What was typed
+// before the question was asked is no answer to it.
+func (q *Questioner) Sure(ctx context.Context, prompt string) (yes bool, err error) {
+	select {
+	case <-time.After(settle):
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	asked := time.Now()
+	io.WriteString(q.out, prompt)
+	for {
+		select {
+		case t, ok := <-q.lines:
+			if ok && t.at.Before(asked) {
+				continue
+			}
+			return strings.EqualFold(t.line, "y") || strings.EqualFold(t.line, "yes"), nil
+		case <-q.ctx.Done():
+			return false, q.ctx.Err()
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
 	}
 }
 

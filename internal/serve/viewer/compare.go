@@ -64,7 +64,7 @@ func (v *Viewer) compare(req *http.Request) (*page, error) {
 	for i := len(v.r.History.Attempts) - 1; i >= 0 && len(data.Attempts) < 200; i-- {
 		data.Attempts = append(data.Attempts, v.r.History.Attempts[i].ID)
 	}
-	p := &page{Title: "Compare", Template: "compare", Section: "Attempts", Data: data, Crumbs: []link{{Text: "Attempts", URL: "/attempts"}, {Text: "Compare", URL: ""}}}
+	p := &page{Title: "Compare", Template: "compare", Section: "Compare", Data: data}
 	if data.A == "" || data.B == "" {
 		p.Next = []command{{What: "In the terminal", Line: "tally compare A B"}}
 		return p, nil

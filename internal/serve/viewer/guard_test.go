@@ -1,11 +1,15 @@
 package viewer
 
 import (
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"tallystick/internal/serve/viewer/layout"
 )
@@ -70,6 +74,111 @@ func TestTokenIsExchangedOnce(t *testing.T) {
 	away.AddCookie(cookie)
 	if to := ask(h, away).Header().Get("Location"); strings.HasPrefix(to, "//") {
 		t.Errorf("the redirect leads to %q", to)
+	}
+}
+
+// typed is a token that a person typed into the form of the door.
+func typed(token, to string, headers ...string) *http.Request {
+	req := request("POST", "/enter", append([]string{"Content-Type", "application/x-www-form-urlencoded", "Origin", "http://127.0.0.1:7000", "Accept", "text/html"}, headers...)...)
+	req.Body = io.NopCloser(strings.NewReader(url.Values{"token": {token}, "to": {to}}.Encode()))
+	return req
+}
+
+func TestTheDoorTakesATypedToken(t *testing.T) {
+	const token = "a-token-that-many-have"
+	h := behind(Door{Shared: token})
+	w := ask(h, request("GET", "/attempts?class=a&token=wrong", "Accept", "text/html,*/*"))
+	if body := w.Body.String(); w.Code != 403 || !strings.Contains(body, `action="/enter"`) || !strings.Contains(body, `value="/attempts?class=a"`) || strings.Contains(body, "check.js") {
+		t.Fatalf("without a token: %d %s", w.Code, body)
+	}
+	if got := w.Header().Get("Referrer-Policy"); got != "same-origin" {
+		t.Errorf("browsers would send Origin: null with the form: the referrer policy is %q", got)
+	}
+	if w := ask(h, request("GET", "/assets/style.css")); w.Code != 200 {
+		t.Errorf("the door has no style: %d", w.Code)
+	}
+	w = ask(h, typed(" "+token+"\n", "/attempts?class=a"))
+	if w.Code != 303 || w.Header().Get("Location") != "/attempts?class=a" || len(w.Result().Cookies()) != 1 {
+		t.Fatalf("with the token: %d %v", w.Code, w.Header())
+	}
+	in := request("GET", "/")
+	in.AddCookie(w.Result().Cookies()[0])
+	if w := ask(h, in); w.Code != 200 {
+		t.Errorf("with the cookie: %d", w.Code)
+	}
+	old := request("GET", "/", "Accept", "text/html")
+	old.AddCookie(&http.Cookie{Name: "tally_view_7000", Value: "of-the-process-before"})
+	if w := ask(h, old); w.Code != 403 || !strings.Contains(w.Body.String(), "was started anew") || !strings.Contains(w.Body.String(), `action="/enter"`) {
+		t.Errorf("with an old cookie: %d %s", w.Code, w.Body)
+	}
+	if w := ask(behind(Door{Token: token}), typed(token, "/")); w.Code != 405 {
+		t.Errorf("the door for one browser takes a form: %d", w.Code)
+	}
+	for name, req := range map[string]*http.Request{
+		"another origin": typed(token, "/", "Origin", "http://evil.example"), "no origin": typed(token, "/", "Origin", ""), "an origin of nobody": typed(token, "/", "Origin", "null"),
+		"another site": typed(token, "/", "Sec-Fetch-Site", "cross-site"), "another name": typed(token, "/", "Host", "evil.example:7000"),
+	} {
+		if w := ask(h, req); w.Code < 400 || len(w.Result().Cookies()) > 0 {
+			t.Errorf("%s: %d %v", name, w.Code, w.Header())
+		}
+	}
+}
+
+func TestTheDoorLeadsNowhereElse(t *testing.T) {
+	const token = "a-token-that-many-have"
+	for to, want := range map[string]string{
+		"/attempts?q=a+b&token=x": "/attempts?q=a+b", "": "/", "//evil.example/x": "/x", `/\evil.example/x`: "/", `\\evil.example`: "/", "http://evil.example/x?y=1": "/x?y=1", "javascript:alert(1)": "/",
+		"https:evil.example": "/", "///evil.example": "/evil.example", "/\t/evil.example": "/", "/%5cevil.example": "/", "/%2f/evil.example": "/%2f/evil.example", "/enter": "/",
+	} {
+		w := ask(behind(Door{Shared: token}), typed(token, to))
+		got := w.Header().Get("Location")
+		if at, err := url.Parse("http://127.0.0.1:7000/"); err != nil || w.Code != 303 || !strings.HasPrefix(got, "/") {
+			t.Errorf("%q leads to %d %q", to, w.Code, got)
+		} else if there, err := at.Parse(strings.ReplaceAll(got, `\`, "/")); err != nil || there.Host != at.Host {
+			t.Errorf("%q leads to another server: %q", to, got)
+		}
+		if got != want {
+			t.Errorf("%q leads to %q, want %q", to, got, want)
+		}
+	}
+}
+
+// Who guesses is not listened to for a while, in whichever way they send the token, and
+// others are.
+func TestTheDoorIsSlowForWhoGuesses(t *testing.T) {
+	const token = "a-token-that-many-have"
+	now := time.Date(2026, 5, 12, 14, 0, 0, 0, time.UTC)
+	h := behind(Door{Shared: token}).(*guard)
+	h.wrong.now = func() time.Time { return now }
+	from := func(addr string, req *http.Request) *http.Request { req.RemoteAddr = addr; return req }
+	ways := []func(token string) *http.Request{
+		func(token string) *http.Request { return typed(token, "/") },
+		func(token string) *http.Request { return request("GET", "/?token="+token) },
+		func(token string) *http.Request { return request("GET", "/", "Authorization", "Bearer "+token) },
+	}
+	for i := range maxWrong {
+		if w := ask(h, from("[2001:db8::1]:40000", ways[i%3]("wrong"))); w.Code != 403 && i < maxWrong-1 {
+			t.Fatalf("wrong token %d: %d", i+1, w.Code)
+		}
+	}
+	for i, way := range ways {
+		w := ask(h, from("[2001:db8::2]:40001", way(token))) // another address of the same network
+		if w.Code != 429 || w.Header().Get("Retry-After") != "60" {
+			t.Errorf("way %d, after %d wrong tokens: %d %v", i, maxWrong, w.Code, w.Header())
+		}
+		if w := ask(h, from("[2001:db8:1::2]:40001", way(token))); w.Code >= 400 {
+			t.Errorf("way %d, somebody else: %d", i, w.Code)
+		}
+	}
+	now = now.Add(wrongWindow)
+	if w := ask(h, from("[2001:db8::1]:40000", typed(token, "/"))); w.Code != 303 {
+		t.Errorf("a minute later: %d", w.Code)
+	}
+	for i := range 3 * maxRemembered {
+		ask(h, from(fmt.Sprintf("10.%d.%d.%d:1", i>>16, i>>8&255, i&255), typed("wrong", "/")))
+	}
+	if n := len(h.wrong.from); n > maxRemembered {
+		t.Errorf("%d addresses are remembered", n)
 	}
 }
 

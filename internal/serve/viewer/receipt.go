@@ -130,7 +130,14 @@ func (v *Viewer) checkpoint(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
+// ownerHeader says to the script that checks pages that this server is "tally view" for
+// the owner of the machine, and no web server that sends files.
+const ownerHeader = "Tallystick-Owner"
+
 func (v *Viewer) keys(w http.ResponseWriter, _ *http.Request) {
+	if v.config.Owner {
+		w.Header().Set(ownerHeader, "1")
+	}
 	v.answer(w, func() (any, error) {
 		out := []keyAnswer{}
 		for _, k := range v.r.VerifierKeys() {

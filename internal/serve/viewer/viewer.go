@@ -2,8 +2,8 @@
 //
 // It renders and does not decide: what a page says comes from [dossier.Reading],
 // which verified the ledger once and reads on as it grows, and from the packages
-// that the commands ask. Pages only read. What one would do next is offered as a
-// command to copy.
+// that the commands ask. Pages only read, but for those of a [desk.Desk], where a person
+// works. What one would do next is offered as a command to copy.
 //
 // Every value that comes from an entry of the ledger names that entry, the member
 // and the [Format] in attributes of its element, so that a script can make the
@@ -21,6 +21,8 @@ import (
 	"embed"
 	"html/template"
 	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -29,6 +31,7 @@ import (
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/serve/viewer/desk"
 	"tallystick/internal/serve/viewer/layout"
 	"tallystick/internal/share/importer"
 )
@@ -50,6 +53,9 @@ type Config struct {
 	// here, signs each of them, and a key that this machine's state folder knows as made
 	// here needs not be typed.
 	Owner bool
+
+	// Desk is where the owner works in the browser; nil for pages that only read.
+	Desk *desk.Desk
 
 	pages []route // all of them; a test adds one
 }
@@ -256,6 +262,7 @@ type route struct {
 	// section is what the head of every page calls it; "" for pages that others
 	// lead to. Some have a section only at times.
 	section string
+	rest    bool // it stands behind "More"
 	when    func(*Viewer) bool
 }
 
@@ -267,36 +274,49 @@ func routes() []route {
 		{pattern: "/attempts", show: (*Viewer).attempts, section: "Attempts"},
 		{pattern: "/attempt/{id}", show: (*Viewer).attempt},
 		{pattern: "/attempt/{id}/case/{case}", show: (*Viewer).caseOf},
-		{pattern: "/matrix", show: (*Viewer).matrix, section: "Matrix"},
-		{pattern: "/compare", show: (*Viewer).compare},
+		{pattern: "/matrix", show: (*Viewer).matrix, section: "Matrix", rest: true},
+		{pattern: "/compare", show: (*Viewer).compare, section: "Compare"},
 		{pattern: "/golden/{class}/{target}/{case}", show: (*Viewer).golden},
 		{pattern: "/corpus", show: (*Viewer).corpus, section: "Corpus"},
 		{pattern: "/corpus/{class}", show: (*Viewer).class},
-		{pattern: "/judges", show: (*Viewer).judges, section: "Judges"},
+		{pattern: "/review", show: (*Viewer).review, section: "Review", rest: true, when: func(v *Viewer) bool { return !v.config.Still }},
+		{pattern: "/review/attempt/{id}", show: (*Viewer).queue},
+		{pattern: "/review/attempt/{id}/case/{case}", show: (*Viewer).sheet},
+		{pattern: "/review/draft/{class}/{case}", show: (*Viewer).draftSheet},
+		{pattern: "/review/request/{job}", show: (*Viewer).job},
+		{pattern: "/judges", show: (*Viewer).judges, section: "Judges", rest: true},
 		{pattern: "/promotion/{class}", show: (*Viewer).promotion},
 		{pattern: "/audit/{id}", show: (*Viewer).audit},
-		{pattern: "/ledger", show: (*Viewer).ledger, section: "Ledger"},
+		{pattern: "/ledger", show: (*Viewer).ledger, section: "Ledger", rest: true},
 		{pattern: "/ledger/{index}", show: (*Viewer).ledgerEntry},
-		{pattern: "/imported", show: (*Viewer).imported, section: "Imported"},
+		{pattern: "/imported", show: (*Viewer).imported, section: "Imported", rest: true},
 		{pattern: "/imported/{id}", show: (*Viewer).importedRun},
-		{pattern: "/fleet", show: (*Viewer).fleet, section: "Fleet", when: func(v *Viewer) bool { return v.fleetStatus() != nil }},
+		{pattern: "/fleet", show: (*Viewer).fleet, section: "Fleet", rest: true, when: func(v *Viewer) bool { return v.fleetStatus() != nil }},
 	}
 }
 
-// sections are what the head of every page leads to.
-func (v *Viewer) sections() []link {
-	var list []link
+// sections are what the head of every page leads to, the rest of them behind one word.
+func (v *Viewer) sections() (first, rest []link) {
 	for _, r := range v.pages {
-		if r.section != "" && (r.when == nil || r.when(v)) {
-			list = append(list, link{Text: r.section, URL: strings.TrimSuffix(r.pattern, "{$}")})
+		if r.section == "" || r.when != nil && !r.when(v) {
+			continue
+		}
+		l := link{Text: r.section, URL: strings.TrimSuffix(r.pattern, "{$}")}
+		if r.rest && !(r.section == "Review" && v.config.Desk != nil) {
+			rest = append(rest, l)
+		} else {
+			first = append(first, l)
 		}
 	}
-	return list
+	return first, rest
 }
 
 func (v *Viewer) serve() {
 	for _, r := range v.pages {
 		v.mux.HandleFunc("GET "+r.pattern, v.page(func(req *http.Request) (*page, error) { return r.show(v, req) }))
+	}
+	if v.config.Desk != nil {
+		v.mux.HandleFunc("POST "+writePath, v.wish)
 	}
 	v.mux.HandleFunc("GET /attempt/{id}/case/{case}/events", v.events)
 	v.mux.HandleFunc("GET /attempt/{id}/case/{case}/piece/{digest}", v.piece)
@@ -316,6 +336,9 @@ func (v *Viewer) serve() {
 func (v *Viewer) page(make func(*http.Request) (*page, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		data, status, err := v.render(make, req)
+		if v.config.Desk != nil {
+			sendsForms(w)
+		}
 		if err != nil {
 			http.Error(w, "the page could not be made: "+Line(err.Error()), http.StatusInternalServerError)
 			return
@@ -338,7 +361,11 @@ func (v *Viewer) render(make func(*http.Request) (*page, error), req *http.Reque
 		p = failed(err)
 	}
 	v.r.DropBenches() // what pages need of them is remembered
-	p.Origin, p.Sections, p.Home, p.Assets = v.config.Place.Settings.Origin, v.sections(), "/", "/assets"
+	p.Origin, p.Home, p.Assets = v.config.Place.Settings.Origin, "/", "/assets"
+	p.Sections, p.Rest = v.sections()
+	if v.config.Desk != nil && req != nil {
+		p.Acts = append(p.Acts, v.acts(p, req)...)
+	}
 	if p.Still = v.config.Still; p.Still {
 		p.Signed = layout.SiteSigned
 	}
@@ -350,6 +377,20 @@ func (v *Viewer) render(make func(*http.Request) (*page, error), req *http.Reque
 		v.signed.keep(p.Signed, req.URL.RequestURI(), data)
 	}
 	return data, cmp.Or(p.Status, http.StatusOK), err
+}
+
+// acts are what a person who works here can do with what a page is about.
+func (v *Viewer) acts(p *page, req *http.Request) []link {
+	switch id := req.PathValue("id"); p.Template {
+	case "attempt":
+		return []link{{Text: "Review its cases", URL: address("review", "attempt", id)}}
+	case "case":
+		repeat, err := strconv.Atoi(cmp.Or(req.URL.Query().Get("repeat"), "1"))
+		if err == nil {
+			return []link{{Text: "Review or correct this case", URL: sheetURL(id, req.PathValue("case"), repeat, url.Values{"open": {"1"}})}}
+		}
+	}
+	return nil
 }
 
 // failed is the page of an error. What does not verify is told as a banner.

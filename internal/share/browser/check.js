@@ -23,6 +23,10 @@ const AT_ONCE = 6, MOST_REMEMBERED = 5, MOST_PROBLEMS = 100;
 // folder knows a key as made here: elsewhere it would be the word of a stranger.
 const HERE = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
 
+// OWNER is a header that "tally view" answers with, and a web server that sends files does
+// not: what files say of keys, their author chose.
+const OWNER = "Tallystick-Owner";
+
 class Keys {
   constructor(origin, claimed, typed, own) {
     this.origin = origin;
@@ -199,12 +203,6 @@ class Check {
     this.show();
   }
 
-  // isServed: "tally view" sends the page, and not a web server that sends files: what these
-  // say of keys, their author chose.
-  isServed() {
-    return /^page\//.test(this.place.getAttribute("data-signed") ?? "");
-  }
-
   // cover finds out whether the page is, whole, one that a key of the ledger signed, and
   // shows that one in place of what was loaded. A page that is not signed is never green:
   // its words and other numbers are the server's.
@@ -237,10 +235,10 @@ class Check {
 
   // meet finds out which ledger this is, and verifies its newest checkpoint.
   async meet() {
-    const served = await (await ask("keys")).json();
+    const answer = await ask("keys"), served = await answer.json();
     const note = (await (await ask("checkpoint")).json()).checkpoint;
     must(typeof note === "string" && Array.isArray(served.keys), "the server gives no checkpoint or no keys");
-    this.keys = new Keys(note.split("\n", 1)[0], served.keys.map((k) => parseKey(String(k.public))), this.typed, this.isServed() ? (served.own ?? []).map((k) => parseKey(String(k))) : []);
+    this.keys = new Keys(note.split("\n", 1)[0], served.keys.map((k) => parseKey(String(k.public))), this.typed, answer.headers.get(OWNER) === "1" ? (served.own ?? []).map((k) => parseKey(String(k))) : []);
     this.checkpoint = verifyCheckpoint(note, this.keys.list());
   }
 
@@ -458,8 +456,9 @@ class Check {
     for (const [seq, of] of this.following.values()) lines.push(`Transcript: ${seq}${of > 0 ? ` of ${of}` : ""} events verified so far.`);
     for (const [reason, n] of this.unclear) lines.push(`Not checked${n > 1 ? `, ${n} times` : ""}: ${reason}`);
     if (this.checkpoint) lines.push(`Ledger ${this.checkpoint.origin}, ${this.checkpoint.size} entries. Key ${this.checkpoint.key.text} (${fingerprint(this.checkpoint.key)}).`);
+    if (this.keys?.own.length > 0 && this.keys.given().length === 0) lines.push("The state folder of this machine says that it made this key, so the key is pinned: nothing needs to be typed.");
     lines.push("A server that lies can send another script. verify.html, opened from disk, cannot be lied to that way.");
-    showMark(this.place, state, lines, this.buttons(), this.words(state));
+    showMark(this.place, state, lines, this.buttons(), this.words(state), ["good", "unknown", "matched"].includes(state) ? this.brief : null);
     const details = this.place.querySelector("details");
     if (open) details.open = true;
     if (typed) this.place.querySelector("input").value = typed;

@@ -178,5 +178,5 @@ export function isOwnPart(node) {
 }
 
 export function mayChange(element, name) {
-  return (name === "open" && element.nodeName === "DETAILS") || name === "data-differs" || (name === "data-state" && element.id === "mark");
+  return (name === "open" && element.nodeName === "DETAILS") || name === "data-differs" || ((name === "data-state" || name === "data-brief") && element.id === "mark");
 }

@@ -14,8 +14,9 @@ export const WORDS = {
 };
 
 // wordsOf are the words of a state, with what a reader must know besides: a record can be
-// verified whose bench is not vouched for.
-export const wordsOf = (state, brief, words = WORDS[state]) => words + (brief && ["good", "unknown", "matched"].includes(state) ? "; " + brief : "");
+// unchanged whose bench nobody vouches for, and then it is not called verified.
+export const wordsOf = (state, brief, words = WORDS[state]) =>
+  brief && ["good", "unknown", "matched"].includes(state) ? words.replace(/^Verified/, "Unchanged, checked") + "; " + brief : words;
 
 const SIGNS = { checking: "…", good: "✓", matched: "≈", unknown: "?", computed: "Σ", unclear: "–", bad: "✗" };
 
@@ -29,9 +30,35 @@ export function element(name, attributes = {}, ...children) {
   return e;
 }
 
-// badge is a verdict in a word, with a sign: the reader need not see the colour.
-export function badge(state, text = WORDS[state]) {
-  return element("strong", { class: "verdict", "data-state": state }, element("span", { "aria-hidden": "true" }, SIGNS[state] + " "), text);
+// badge is a verdict in a word, with a sign: the reader need not see the colour. It is not
+// green where there is a brief: what nobody vouches for does not look as if somebody did.
+export function badge(state, text = WORDS[state], brief = undefined) {
+  return element("strong", { class: "verdict", "data-state": state, "data-brief": Boolean(brief) }, element("span", { "aria-hidden": "true" }, SIGNS[state] + " "), text);
+}
+
+// DRAWN is what stands in the lock, as paths: it tells the states apart without colour.
+const DRAWN = {
+  checking: ["M8.5 16h.01M12 16h.01M15.5 16h.01"],
+  good: ["M9 16l2.1 2.1 3.9-4.2"],
+  matched: ["M12 15v2.5"],
+  unknown: ["M10.3 14.6a1.8 1.8 0 1 1 2.5 1.6c-.6.3-.8.6-.8 1M12 19h.01"],
+  computed: ["M12 15v2.5"],
+  unclear: ["M9.5 16h5"],
+  bad: ["M10 14l4 4M14 14l-4 4"],
+};
+
+// lock is a padlock, open where something does not verify. It is as wide in every state,
+// so that nothing moves when the state becomes known.
+function lock(state) {
+  const draw = (name, attributes, ...children) => {
+    const e = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) e.setAttribute(key, value);
+    e.append(...children);
+    return e;
+  };
+  const shackle = state === "bad" ? "M8 11V8a4 4 0 0 1 7.6-1.7" : "M8 11V8a4 4 0 0 1 8 0v3";
+  return draw("svg", { class: "lock", viewBox: "0 0 24 24", width: "22", height: "22", "aria-hidden": "true" },
+    draw("rect", { x: "4.5", y: "11", width: "15", height: "10.5", rx: "2" }), ...[shackle, ...DRAWN[state]].map((d) => draw("path", { d })));
 }
 
 // fingerprint is what "ssh-keygen -l" prints of the same key.
@@ -60,12 +87,14 @@ export function keyForm(given, own) {
   return form;
 }
 
-// showMark writes a verdict, what it rests on and what else the person can do; words are
-// in place of those of the state.
-export function showMark(place, state, lines, more = [], words = WORDS[state]) {
+// showMark writes a verdict, what it rests on and what else the person can do, behind a
+// lock; words are in place of those of the state, and brief is what they end with.
+export function showMark(place, state, lines, more = [], words = WORDS[state], brief = undefined) {
   place.setAttribute("data-state", state);
-  const details = element("details", { class: "mark-more" }, element("summary", {}, "What was checked"), ...lines.map((line) => element("p", {}, line)), ...more);
-  place.replaceChildren(badge(state, words), details);
+  place.toggleAttribute("data-brief", Boolean(brief));
+  const summary = element("summary", { title: words }, lock(state), element("span", { class: "words" }, words));
+  const panel = element("div", { class: "mark-panel" }, element("p", {}, badge(state, words, brief)), ...lines.map((line) => element("p", {}, line)), ...more);
+  place.replaceChildren(element("details", { class: "mark-more" }, summary, panel));
 }
 
 // showAlarm puts a banner above everything else.

@@ -141,8 +141,8 @@ function drawHead(p, script, style) {
     `<meta http-equiv="Content-Security-Policy" content="${escapeHTML(policyOf(script, style, ""))}">\n` +
     '<meta name="viewport" content="width=device-width, initial-scale=1">\n<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n<title>' +
     escapeHTML(visible(p.registered.entry.body.attempt)) + " · Tallystick</title>\n<style>" + style + "</style>\n</head>\n<body>\n" +
-    '<a class="skip" href="#content">Skip to the content</a>\n<div class="top"><div><span class="brand">Tallystick <small>report of one attempt</small></span>\n' +
-    '<div id="mark" role="status"><noscript>Not checked in this browser: JavaScript is off. “tally verify” checks this file.</noscript></div></div></div>\n' +
+    '<a class="skip" href="#content">Skip to the content</a>\n<header class="top"><div><span class="brand">Tallystick <small>report of one attempt</small></span>\n' +
+    '<div id="mark" role="status"><noscript>Not checked in this browser: JavaScript is off. “tally verify” checks this file.</noscript></div></div></header>\n' +
     `<main id="content">\n<h1>${cellOf(p.registered, "/attempt", "text")}</h1>\n`;
 }
 

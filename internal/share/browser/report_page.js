@@ -79,7 +79,7 @@ class Report {
     if (level) lines.unshift(level.note);
     if (differences.length > 0) lines.unshift("What you see was made from the evidence. The file itself showed something else: the banner says what.");
     const state = problems.length > 0 ? "bad" : this.typed ? "good" : "unknown";
-    showMark(document.getElementById("mark"), state, lines, this.typed ? [] : [this.form()], wordsOf(state, level?.brief));
+    showMark(document.getElementById("mark"), state, lines, this.typed ? [] : [this.form()], wordsOf(state, level?.brief), state === "bad" ? undefined : level?.brief);
   }
 }
 

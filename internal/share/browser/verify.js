@@ -105,7 +105,7 @@ function show(name, state, words, ...more) {
 
 // showLevel shows a result; brief is what the reader must know of who vouches for it.
 function showLevel(name, state, brief, words, ...more) {
-  const item = element("li", { class: "box result", "data-state": state }, element("h3", {}, name), element("p", {}, badge(state, wordsOf(state, brief))), element("p", { class: "says" }, words), ...more);
+  const item = element("li", { class: "box result", "data-state": state }, element("h3", {}, name), element("p", {}, badge(state, wordsOf(state, brief), state === "bad" ? undefined : brief)), element("p", { class: "says" }, words), ...more);
   if (altered.length > 0 && state === "good") lower(item);
   watch.own(() => {
     byId("results").prepend(item);

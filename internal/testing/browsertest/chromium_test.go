@@ -232,9 +232,7 @@ func (b *tab) accessible() {
 			b.t.Fatal(err)
 		}
 		for _, v := range found {
-			if v.Impact == "serious" || v.Impact == "critical" {
-				b.t.Errorf("%s: axe %s (%s): %s: %s", scheme, v.ID, v.Impact, v.Help, v.Where)
-			}
+			b.t.Errorf("%s: axe %s (%s): %s: %s", scheme, v.ID, v.Impact, v.Help, v.Where)
 		}
 	}
 	b.look("light", 1280, 900)

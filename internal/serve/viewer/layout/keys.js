@@ -32,12 +32,22 @@ function help() {
   document.body.append(box);
 }
 
+// leave closes what lies over the page.
+function leave() {
+  document.getElementById("keys")?.remove();
+  for (const over of document.querySelectorAll(".top details[open]")) over.open = false;
+}
+
+addEventListener("click", (e) => {
+  for (const over of document.querySelectorAll(".top details[open]")) if (!over.contains(e.target)) over.open = false;
+});
+
 addEventListener("keydown", (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, select, textarea")) return;
   if (e.key === "j") go(1);
   else if (e.key === "k") go(-1);
   else if (e.key === "?") help();
-  else if (e.key === "Escape") document.getElementById("keys")?.remove();
+  else if (e.key === "Escape") leave();
   else if (e.key === "/") {
     const search = document.querySelector("input[type=search]");
     if (!search) return;

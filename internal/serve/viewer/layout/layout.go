@@ -15,13 +15,29 @@ import (
 	"io/fs"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"tallystick/internal/share/browser"
 )
 
-//go:embed layout.html style.css keys.js
+//go:embed layout.html *.css *.js
 var files embed.FS
+
+// A look is a stylesheet or a script, and the pages that load it.
+type look struct {
+	file  string
+	pages []string // their templates; none for every page
+}
+
+// looks are applied in this order. What is for one page only has a file and a line of its
+// own here, so that no page waits for what another one needs.
+var looks = []look{
+	{"style.css", nil},
+	{"check.css", nil},
+	{"keys.js", nil},
+	{"review.css", []string{"review", "review_queue", "review_case", "review_draft", "review_job"}},
+}
 
 // Policy lets a page load its own server's files and nothing else.
 const Policy = filePolicy + "; frame-ancestors 'none'"
@@ -36,14 +52,18 @@ type Page struct {
 	Status   int    // 0 for 200
 	Section  string // of the navigation
 	Crumbs   []Link
+	Acts     []Link // what a person can do with what the page is about
 	Next     []Command
 	Alarm    string // what does not verify
+	Form     bool   // it has a form that changes something
+	Bare     bool   // it is the door: there is nothing to check yet, and nowhere to go
 	Outside  bool   // nothing that it shows is in the ledger, so there is nothing to check
 	Live     string // address of the part that is asked for again while an attempt runs
 	Data     any
 
 	Origin   string // of the ledger
 	Sections []Link // the navigation
+	Rest     []Link // what of it stands behind one word
 	Home     string // where the name at the top leads
 	Assets   string // where stylesheet and scripts are; what the scripts ask is beside that folder
 	Still    bool   // the page is written to a file, where no server answers
@@ -56,6 +76,33 @@ const SiteSigned = "site.json"
 
 // Policy is the content policy of a page that no server sends headers with.
 func (*Page) Policy() string { return filePolicy }
+
+// RestName is the word that the rest of the navigation stands behind: the section that
+// the reader is in, if it is one of them.
+func (p *Page) RestName() string {
+	for _, l := range p.Rest {
+		if l.Text == p.Section {
+			return l.Text
+		}
+	}
+	return "More"
+}
+
+// Styles are the stylesheets that the page loads.
+func (p *Page) Styles() []string { return p.looks(".css") }
+
+// Scripts are the scripts that the page loads, besides the one that checks it.
+func (p *Page) Scripts() []string { return p.looks(".js") }
+
+func (p *Page) looks(kind string) []string {
+	var names []string
+	for _, l := range looks {
+		if path.Ext(l.file) == kind && (l.pages == nil || slices.Contains(l.pages, p.Template)) {
+			names = append(names, l.file)
+		}
+	}
+	return names
+}
 
 // A Link is a text and where it leads.
 type Link struct{ Text, URL string }
