@@ -348,17 +348,7 @@ func isPlainRune(r rune) bool {
 }
 
 // htmlCode is code also where a line is HTML and not Markdown.
-func htmlCode(s string) string {
-	var b strings.Builder
-	for _, r := range plain.Line(s) {
-		if isPlainRune(r) || r > 127 {
-			b.WriteRune(r)
-		} else {
-			fmt.Fprintf(&b, "&#%d;", r)
-		}
-	}
-	return "<code>" + b.String() + "</code>"
-}
+func htmlCode(s string) string { return "<code>" + plain.Entities(plain.Line(s)) + "</code>" }
 
 // commentName keeps a name from ending the comment in which it stands.
 func commentName(s string) string {
