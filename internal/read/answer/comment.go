@@ -223,9 +223,8 @@ func (c *comment) causes(r *gate.Report) []*cause {
 		}
 		put(change, checkTitle(x), "", causedCase{x.ID, x})
 	}
-	rank := []string{scorecard.Lost, scorecard.Changed, scorecard.Gained}
 	slices.SortStableFunc(groups, func(a, b *cause) int {
-		return cmp.Or(cmp.Compare(place(rank, a.change), place(rank, b.change)), cmp.Compare(len(b.cases), len(a.cases)))
+		return cmp.Or(cmp.Compare(place(changesInOrder, a.change), place(changesInOrder, b.change)), cmp.Compare(len(b.cases), len(a.cases)))
 	})
 	return groups
 }
@@ -236,34 +235,6 @@ func place(rank []string, s string) int {
 	}
 	return len(rank)
 }
-
-// promptLine begins what an outline says of a prompt that changed.
-const promptLine = "prompt of "
-
-// causeOf is what a flip is put down to: the same words of a prompt are one cause,
-// whatever the cases did after it.
-func causeOf(x *scorecard.ChangeRow, r *gate.Row) (title, told string) {
-	var prompts []string
-	inPrompt := false
-	for line := range strings.Lines(x.Moves) {
-		inPrompt = inPrompt || strings.HasPrefix(line, promptLine)
-		if inPrompt {
-			prompts = append(prompts, line)
-		}
-	}
-	switch {
-	case len(prompts) > 0:
-		return "the prompt changed", strings.Join(prompts, "")
-	case r != nil && r.Outcome != evidence.Passed:
-		return checkTitle(r), ""
-	case x.Moves != "" || x.Divergence != "":
-		return "the agent did something else", ""
-	}
-	return cmp.Or(markdownless(x.DivergenceNote), "the same run, another score"), ""
-}
-
-// markdownless keeps a note of ours apart from what it may quote.
-func markdownless(s string) string { return clipped(plain.Line(s), maxTold) }
 
 func checkTitle(r *gate.Row) string {
 	switch {
