@@ -148,7 +148,7 @@ func (p *parting) settings() {
 	}
 	was, now := leavesOf(p.a.settings), leavesOf(p.b.settings)
 	for _, name := range bothNames(was, now) {
-		if was[name] == now[name] || strings.HasPrefix(name, "parameters") || name == "files" {
+		if was[name] == now[name] || strings.HasPrefix(name, "parameters") || name == "files" || p.isParameter(name) {
 			continue
 		}
 		x, inWas := was[name]
@@ -168,6 +168,18 @@ func (p *parting) settings() {
 		}
 		p.parts = append(p.parts, part)
 	}
+}
+
+// isParameter reports whether a setting of the built-in agent is what a parameter put
+// there, which is told as that.
+func (p *parting) isParameter(name string) bool {
+	_, setting, _ := strings.Cut(name, ".")
+	for _, part := range p.parts {
+		if part.What == setting || part.What == "prompt_file" && setting == "system" {
+			return true
+		}
+	}
+	return false
 }
 
 // isLong reports whether a setting is a text more than a value.

@@ -3,6 +3,7 @@ package answer
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -27,15 +28,20 @@ type Cause struct {
 // that has it.
 func Causes(c *scorecard.Comparison, apart []Part) []Cause {
 	var all []Cause
+	places := map[string]int{}
 	for _, x := range c.Cases {
 		if x.Change == scorecard.Same {
 			continue
 		}
 		title, told := causeOf(&x, nil)
-		title = named(title, apart)
-		i := slices.IndexFunc(all, func(k Cause) bool { return k.Change == x.Change && k.Title == title && k.Told == told })
-		if i < 0 {
+		if called := named(title, apart); called != title {
+			title, told = called, "" // its text is told with the part
+		}
+		key := groupKey(x.Change, title, told)
+		i, known := places[key]
+		if !known {
 			i, all = len(all), append(all, Cause{Change: x.Change, Title: title, Told: told})
+			places[key] = i
 		}
 		all[i].Cases = append(all[i].Cases, x.CaseID)
 	}
@@ -50,22 +56,28 @@ var changesInOrder = []string{scorecard.Lost, scorecard.Changed, scorecard.Gaine
 // promptChanged is the title of a cause whose words of the prompt are told.
 const promptChanged = "the prompt changed"
 
-// named says which file or parameter the prompt is, where only one of the target's texts
-// changed.
+// modelChanged begins the title of a cause where another model was asked.
+const modelChanged = "model "
+
+// maxNamedParts is how many changed parts of the target a cause is called by.
+const maxNamedParts = 3
+
+// named calls a cause by what changed of the target, where its prompt or its model did: a
+// run tells that it was asked something else, and not all that made the difference.
 func named(title string, apart []Part) string {
-	if title != promptChanged {
+	if title != promptChanged && !strings.HasPrefix(title, modelChanged) {
 		return title
 	}
-	var own []Part
+	var parts []string
 	for _, p := range apart {
-		if p.Target {
-			own = append(own, p)
+		if p.Target && (p.Was != "" || p.Now != "" || p.Diff != nil) {
+			parts = append(parts, p.Title())
 		}
 	}
-	if len(own) != 1 {
+	if len(parts) == 0 || len(parts) > maxNamedParts {
 		return title
 	}
-	return own[0].Title()
+	return strings.Join(parts, ", ")
 }
 
 // Title is the part in one line.
@@ -96,7 +108,7 @@ func causeOf(x *scorecard.ChangeRow, r *gate.Row) (title, told string) {
 	switch {
 	case len(prompts) > 0:
 		if was, now, ok := otherModel(prompts); ok {
-			return fmt.Sprintf("model %s to %s", was, now), ""
+			return fmt.Sprintf(modelChanged+"%s to %s", was, now), ""
 		}
 		return promptChanged, strings.Join(prompts, "")
 	case r != nil && r.Outcome != evidence.Passed:
@@ -108,6 +120,14 @@ func causeOf(x *scorecard.ChangeRow, r *gate.Row) (title, told string) {
 	}
 	return cmp.Or(clipped(x.DivergenceNote, maxTold), "the same run, another score"), ""
 }
+
+// groupKey is what cases of one cause have in common: of a prompt the words that went and
+// came, without those around them, which are each case's own.
+func groupKey(change, title, told string) string {
+	return strings.Join(append([]string{change, title}, marksInText.FindAllString(told, -1)...), "\x00")
+}
+
+var marksInText = regexp.MustCompile(`(?s)\[-.*?-\]|\{\+.*?\+\}`)
 
 // otherModel reports whether one model is asked in place of another, and nothing else of
 // the prompts is told.

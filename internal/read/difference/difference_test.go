@@ -86,17 +86,17 @@ func check(t *testing.T, was, now string) {
 	for name, of := range map[string]func(a, b string) Difference{"words": Words, "lines": Lines} {
 		d := of(was, now)
 		if d.Was() != was || d.Now() != now {
-			t.Fatalf("%s of %q and %q do not give them back: %q", name, was, now, d.Segments)
+			t.Fatalf("%s of %q and %q do not give them back: %+v", name, was, now, d.Segments)
 		}
 		if d.Same() != (was == now) {
 			t.Fatalf("%s of %q and %q: same is %v", name, was, now, d.Same())
 		}
 		if back := of(now, was); fmt.Sprint(back) != fmt.Sprint(d.Reversed()) {
-			t.Fatalf("%s of %q and %q depend on the direction: %q and %q", name, was, now, d.Segments, back.Segments)
+			t.Fatalf("%s of %q and %q depend on the direction: %+v and %+v", name, was, now, d.Segments, back.Segments)
 		}
 		for i, s := range d.Segments {
 			if s.Text == "" || i > 0 && (s.Kind == d.Segments[i-1].Kind || s.Kind == Removed && d.Segments[i-1].Kind == Added) {
-				t.Fatalf("%s of %q and %q: segment %d is empty, or not joined with the one before it: %q", name, was, now, i, d.Segments)
+				t.Fatalf("%s of %q and %q: segment %d is empty, or not joined with the one before it: %+v", name, was, now, i, d.Segments)
 			}
 		}
 	}

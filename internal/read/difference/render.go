@@ -148,6 +148,16 @@ func (d Difference) HTML(visible func(string) string) template.HTML {
 	return segmentsHTML(d.Segments, -1, visible)
 }
 
+// HTMLOf is one of the two texts, the first or the second, with what only it has marked:
+// without the marks it is that text.
+func (d Difference) HTMLOf(own Kind, visible func(string) string) template.HTML {
+	other := Added
+	if own == Added {
+		other = Removed
+	}
+	return segmentsHTML(d.Segments, other, visible)
+}
+
 // segmentsHTML leaves out the segments of one kind.
 func segmentsHTML(all []Segment, without Kind, visible func(string) string) template.HTML {
 	var b strings.Builder

@@ -83,7 +83,7 @@ func appendEqual(out []Row, lines []string, was, now, around int, before, after 
 			tail = min(around, len(lines)-head)
 		}
 		if len(lines)-head-tail <= 1 { // a fold takes as much room
-			head, tail = len(lines)-tail, tail
+			head = len(lines) - tail
 		}
 	}
 	for k, line := range lines[:head] {

@@ -268,7 +268,7 @@ func routes() []route {
 		{pattern: "/attempt/{id}", show: (*Viewer).attempt},
 		{pattern: "/attempt/{id}/case/{case}", show: (*Viewer).caseOf},
 		{pattern: "/matrix", show: (*Viewer).matrix, section: "Matrix"},
-		{pattern: "/compare", show: (*Viewer).compare},
+		{pattern: "/compare", show: (*Viewer).compare, section: "Compare"},
 		{pattern: "/golden/{class}/{target}/{case}", show: (*Viewer).golden},
 		{pattern: "/corpus", show: (*Viewer).corpus, section: "Corpus"},
 		{pattern: "/corpus/{class}", show: (*Viewer).class},
