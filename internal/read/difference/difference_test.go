@@ -291,6 +291,9 @@ func TestTerminalKeepsMarksBesideColours(t *testing.T) {
 	if got := Words("a b c", "a x c").Terminal(paint); got != "a <1 [-b-]><2 {+x+}> c" {
 		t.Errorf("%q", got)
 	}
+	if got := Words("a\n", "a\nb\n").Terminal(nil) + Words("a", "a\n").Terminal(nil); got != "a\n{+b+}\na{+\\n+}" {
+		t.Errorf("line feeds: %q", got)
+	}
 	long := strings.Repeat("far away ", 100)
 	if got := Words(long+"old"+" "+long, long+"new"+" "+long).Terminal(nil); len(got) > 400 || !strings.HasPrefix(got, "…") || !strings.HasSuffix(got, "…") {
 		t.Errorf("what is far from the change is not left out: %q", got)

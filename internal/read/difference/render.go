@@ -71,14 +71,28 @@ func (d Difference) Terminal(paint func(Kind, string) string) string {
 	for i, s := range d.Segments {
 		switch s.Kind {
 		case Removed:
-			b.WriteString(paint(Removed, RemovedMark[0]+plain.Block(s.Text)+RemovedMark[1]))
+			b.WriteString(markedBlock(RemovedMark, s, paint))
 		case Added:
-			b.WriteString(paint(Added, AddedMark[0]+plain.Block(s.Text)+AddedMark[1]))
+			b.WriteString(markedBlock(AddedMark, s, paint))
 		default:
 			b.WriteString(plain.Block(folded(s.Text, i > 0, i < len(d.Segments)-1)))
 		}
 	}
 	return b.String()
+}
+
+// markedBlock puts a segment into marks, which end before the feed of its last line; a
+// line feed alone is spelled.
+func markedBlock(mark [2]string, s Segment, paint func(Kind, string) string) string {
+	text, ends := strings.CutSuffix(s.Text, "\n")
+	if text == "" {
+		return paint(s.Kind, mark[0]+plain.Line(s.Text)+mark[1])
+	}
+	out := paint(s.Kind, mark[0]+plain.Block(text)+mark[1])
+	if ends {
+		out += "\n"
+	}
+	return out
 }
 
 // maxEqual is how many characters of an equal stretch stand beside a change where not all
