@@ -51,6 +51,15 @@ func Apart(a, b *dossier.Dossier) []Part {
 	return p.parts
 }
 
+// targetApart lists in what the target differs between two attempts.
+func targetApart(a, b *dossier.Dossier) []Part {
+	p := &parting{a: newHeld(a), b: newHeld(b)}
+	defer p.a.close()
+	defer p.b.close()
+	p.target()
+	return p.parts
+}
+
 type parting struct {
 	a, b  *held
 	parts []Part

@@ -113,6 +113,8 @@ func causeOf(x *scorecard.ChangeRow, r *gate.Row) (title, told string) {
 		return promptChanged, strings.Join(prompts, "")
 	case r != nil && r.Outcome != evidence.Passed:
 		return checkTitle(r), ""
+	case strings.HasPrefix(x.Moves, "withheld "):
+		return "held out: what it did is withheld", ""
 	case x.Moves != "":
 		return firstStep(x.Moves), ""
 	case x.Divergence != "":
