@@ -4,6 +4,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -64,11 +65,11 @@ func (v *Viewer) compare(req *http.Request) (*page, error) {
 	q := req.URL.Query()
 	data := &compareData{A: q.Get("a"), B: q.Get("b")}
 	p := &page{Title: "Compare: what changed?", Template: "compare", Section: "Compare", Data: data}
-	data.attempts(v.r.History.Attempts)
 	if data.A == "" && data.B == "" {
 		data.Chosen = true
 		data.A, data.B = defaultPair(v.r.History.Attempts)
 	}
+	data.attempts(v.r.History.Attempts)
 	if data.A == "" || data.B == "" {
 		data.None = data.Chosen
 		p.Next = []command{{What: "In the terminal", Line: "tally compare A B"}}
@@ -89,6 +90,11 @@ func (v *Viewer) compare(req *http.Request) (*page, error) {
 func (d *compareData) attempts(all []*history.Attempt) {
 	for i := len(all) - 1; i >= 0 && len(d.Attempts) < 200; i-- {
 		d.Attempts = append(d.Attempts, all[i].ID)
+	}
+	for _, id := range []string{d.B, d.A} { // or the form would name another one
+		if id != "" && !slices.Contains(d.Attempts, id) {
+			d.Attempts = append(d.Attempts, id)
+		}
 	}
 }
 
