@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tallystick/internal/read/answer"
+	"tallystick/internal/read/difference"
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/scorecard"
@@ -87,7 +89,133 @@ func runCompare(ctx context.Context, env *Env, o compareOptions) error {
 	}
 	line := p.History.Line()
 	c.Ledger = &line
-	return env.Answer(c, func(out io.Writer) { compareText(out, c) })
+	told := differences{parts: answer.Apart(a, b), said: map[string]*answer.Said{}}
+	if !o.noEvidence {
+		if err := told.read(a, b, c, o.divergences); err != nil {
+			return p.Refused(err)
+		}
+	}
+	return env.Answer(c, func(out io.Writer) { compareText(out, c, told) })
+}
+
+// differences are what the text of a comparison tells besides its numbers.
+type differences struct {
+	parts []answer.Part
+	said  map[string]*answer.Said // of changed cases
+}
+
+// longestRead bounds the trajectories that are read for what a case was asked.
+const longestRead = 32 << 20
+
+// read reads what changed cases were answered.
+func (d *differences) read(a, b *dossier.Dossier, c *scorecard.Comparison, most int) error {
+	for _, x := range c.Cases {
+		if x.Change == scorecard.Same || x.A.Entry < 0 || x.B.Entry < 0 {
+			continue
+		}
+		if len(d.said) == most {
+			return nil
+		}
+		first, err := a.Reading().FindCase(dossier.CaseQuery{Case: x.CaseID, Attempt: a.ID})
+		if err != nil {
+			return err
+		}
+		second, err := b.Reading().FindCase(dossier.CaseQuery{Case: x.CaseID, Attempt: b.ID})
+		if err != nil {
+			return err
+		}
+		if d.said[x.CaseID], err = answer.SaidIn(first, second, longestRead); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxCausesTold and maxDiffLinesTold bound what a terminal shows at once.
+const (
+	maxCausesTold    = 8
+	maxDiffLinesTold = 40
+)
+
+// causesText tells what changed cases share, and in what else the attempts differ.
+func causesText(out io.Writer, c *scorecard.Comparison, d differences) {
+	causes := answer.Causes(c, d.parts)
+	for i, x := range causes {
+		if i == maxCausesTold {
+			fmt.Fprintf(out, "and %s\n", plain.Plural(len(causes)-i, "more cause"))
+			break
+		}
+		fmt.Fprintf(out, "%s: %s\n", changeStyle(x.Change).of(fmt.Sprintf("%d %s", len(x.Cases), x.Change)), plain.Line(x.Title))
+	}
+	for _, p := range d.parts {
+		fmt.Fprintf(out, "differs: %s\n", plain.Line(p.Title()))
+		switch {
+		case p.Diff == nil:
+		case p.Lines:
+			lines := strings.SplitAfter(p.Diff.TerminalLines(2, paintChange), "\n")
+			for i, line := range lines {
+				if i == maxDiffLinesTold {
+					fmt.Fprintf(out, "    … %s\n", plain.Plural(len(lines)-i, "more line"))
+					break
+				}
+				if line != "" {
+					io.WriteString(out, "    "+line)
+				}
+			}
+		default:
+			fmt.Fprintf(out, "    %s\n", behind(p.Diff.Terminal(paintChange), "    "))
+		}
+	}
+}
+
+// behind keeps the further lines of a text behind a margin.
+func behind(text, margin string) string {
+	return strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n"+margin)
+}
+
+// changeStyle is the colour of a change.
+func changeStyle(change string) style {
+	switch change {
+	case scorecard.Lost:
+		return bad
+	case scorecard.Gained:
+		return good
+	}
+	return doubtful
+}
+
+// paintChange colours what went and what came.
+func paintChange(k difference.Kind, text string) string {
+	switch k {
+	case difference.Removed:
+		return bad.of(text)
+	case difference.Added:
+		return good.of(text)
+	}
+	return text
+}
+
+// saidText tells how the answer to a case changed.
+func saidText(out io.Writer, s *answer.Said) {
+	switch {
+	case s == nil || s.Withheld:
+		return
+	case s.Expected != "":
+		fmt.Fprintf(out, "    expected: %s\n", behind(plain.Block(s.Expected), "      "))
+	}
+	switch {
+	case s.A.Given && s.B.Given && s.Answer.Same():
+		fmt.Fprintln(out, "    answer: the same in both")
+	case s.A.Given && s.B.Given:
+		fmt.Fprintf(out, "    answer: %s\n", behind(s.Answer.Terminal(paintChange), "      "))
+	case s.A.Given:
+		fmt.Fprintln(out, "    answer: only A gave one")
+	case s.B.Given:
+		fmt.Fprintln(out, "    answer: only B gave one")
+	}
+	if s.Note != "" {
+		fmt.Fprintf(out, "    %s\n", plain.Line(s.Note))
+	}
 }
 
 // compareImported compares two result files.
@@ -107,7 +235,7 @@ func compareImported(ctx context.Context, env *Env, o compareOptions) error {
 	return env.Answer(c, c.Print)
 }
 
-func compareText(out io.Writer, c *scorecard.Comparison) {
+func compareText(out io.Writer, c *scorecard.Comparison, told differences) {
 	for _, side := range []struct {
 		name string
 		line scorecard.AttemptLine
@@ -141,13 +269,15 @@ func compareText(out io.Writer, c *scorecard.Comparison) {
 		fmt.Fprintf(w, "corrected\t%s; the numbers above are as recorded\n", plain.Line(x.Text()))
 	}
 	w.Flush()
+	causesText(out, c, told)
 	for _, x := range c.Cases {
-		fmt.Fprintf(out, "%-8s %s  %s to %s  entries %d, %d\n", x.Change, plain.Line(x.CaseID), sideText(x.A), sideText(x.B), x.A.Entry, x.B.Entry)
+		fmt.Fprintf(out, "%s%*s %s  %s to %s  entries %d, %d\n", changeStyle(x.Change).of(x.Change), max(0, 8-len(x.Change)), "", plain.Line(x.CaseID), sideText(x.A), sideText(x.B), x.A.Entry, x.B.Entry)
 		for _, side := range []struct{ name, text string }{{"A", x.A.Corrected}, {"B", x.B.Corrected}} {
 			if side.text != "" {
 				fmt.Fprintf(out, "    %s: %s\n", side.name, plain.Line(side.text))
 			}
 		}
+		saidText(out, told.said[x.CaseID])
 		switch {
 		case x.Moves != "":
 			fmt.Fprintln(out, "    did differently")

@@ -69,7 +69,7 @@ func runText(out io.Writer, a *recount.Run, byRubric bool) {
 	fmt.Fprintf(out, "head     %s\n", a.Head)
 	if a.Comparison != nil {
 		fmt.Fprintln(out)
-		compareText(out, a.Comparison)
+		compareText(out, a.Comparison, differences{})
 	}
 	if a.Scorecard != nil && slices.ContainsFunc(a.Scorecard.Qualifications, func(q history.Qualification) bool { return q.Name == history.QualUnsandboxed }) {
 		fmt.Fprintln(out, "NOT ISOLATED: the agent ran without a sandbox and could do what you can; the result never counts for promotion")

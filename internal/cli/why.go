@@ -194,7 +194,11 @@ func whyText(out io.Writer, a *answer.Why) {
 	case a.LastPassed != "":
 		fmt.Fprintf(out, "since    %s, when it last passed, these have changed:\n", plain.Line(a.LastPassed))
 		for _, c := range a.Changed {
-			fmt.Fprintf(out, "  %s: %s, now %s\n", c.What, plain.Line(c.Was), plain.Line(c.Now))
+			if c.Diff != "" {
+				fmt.Fprintf(out, "  %s: %s\n", plain.Line(c.What), plain.Line(c.Diff))
+				continue
+			}
+			fmt.Fprintf(out, "  %s: %s, now %s\n", plain.Line(c.What), plain.Line(c.Was), plain.Line(c.Now))
 		}
 	}
 }

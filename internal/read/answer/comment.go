@@ -45,7 +45,7 @@ const (
 // Texts that are not ours stand in code, where neither Markdown nor HTML is read.
 func (c *comment) write(w io.Writer, r gate.Report) error {
 	lines := []string{fmt.Sprintf("%s %s %s -->", commentMark, commentName(r.Class), commentName(r.Target)),
-		fmt.Sprintf("### Gate %s: %s by %s", c.decision.State(), code(r.Class), code(r.Target)), "", markdownText(plain.Line(c.decision.Reason)), ""}
+		fmt.Sprintf("### Gate %s: %s by %s", c.decision.State(), code(r.Class), code(r.Target)), "", MarkdownLine(plain.Line(c.decision.Reason)), ""}
 	if c.decision.Unanswered > 0 {
 		lines = append(lines, "There is no score and no comparison before these cases are answered.", "", c.next(r.Attempt))
 		_, err := io.WriteString(w, strings.Join(lines, "\n")+"\n")
@@ -87,10 +87,10 @@ func (c *comment) gates(r *gate.Report) []string {
 			lines = append(lines, fmt.Sprintf("- and %s", plain.Plural(len(c.decision.Results)-i, "more gate")))
 			break
 		}
-		lines = append(lines, fmt.Sprintf("- **%s**: %s", g.Word(), markdownText(clipped(g.Text(), 2*maxTold))))
+		lines = append(lines, fmt.Sprintf("- **%s**: %s", g.Word(), MarkdownLine(clipped(g.Text(), 2*maxTold))))
 	}
 	if r.LevelWanting != "" {
-		lines = append(lines, "- **not met**: "+markdownText(clipped(r.LevelWanting, 2*maxTold)))
+		lines = append(lines, "- **not met**: "+MarkdownLine(clipped(r.LevelWanting, 2*maxTold)))
 	}
 	return append(lines, "")
 }
@@ -127,7 +127,7 @@ func (c *comment) notes(r *gate.Report) []string {
 			if q.Name == history.QualScratch { // the level says it
 				continue
 			}
-			text := markdownText(clipped(q.Text, 2*maxTold))
+			text := MarkdownLine(clipped(q.Text, 2*maxTold))
 			if of[text] == nil {
 				texts = append(texts, text)
 			}
@@ -142,7 +142,7 @@ func (c *comment) notes(r *gate.Report) []string {
 			notes = append(notes, fmt.Sprintf("%s is of another ledger, %s, which verifies; this ledger does not vouch for it", code(b.A.ID), code(l.Origin)))
 		}
 		if b.ThresholdsChanged {
-			notes = append(notes, markdownText(scorecard.ThresholdsChanged))
+			notes = append(notes, MarkdownLine(scorecard.ThresholdsChanged))
 		}
 		for i, x := range b.Corrected {
 			if i == maxNotes {
@@ -194,10 +194,13 @@ func (c *comment) causes(r *gate.Report) []*cause {
 		}
 	}
 	var groups []*cause
+	places := map[string]int{}
 	put := func(change, title, told string, x causedCase) {
-		i := slices.IndexFunc(groups, func(g *cause) bool { return g.change == change && g.title == title && g.told == told })
-		if i < 0 {
+		key := groupKey(change, title, told)
+		i, known := places[key]
+		if !known {
 			i, groups = len(groups), append(groups, &cause{change: change, title: title, told: told})
+			places[key] = i
 		}
 		groups[i].cases = append(groups[i].cases, x)
 	}
@@ -223,9 +226,8 @@ func (c *comment) causes(r *gate.Report) []*cause {
 		}
 		put(change, checkTitle(x), "", causedCase{x.ID, x})
 	}
-	rank := []string{scorecard.Lost, scorecard.Changed, scorecard.Gained}
 	slices.SortStableFunc(groups, func(a, b *cause) int {
-		return cmp.Or(cmp.Compare(place(rank, a.change), place(rank, b.change)), cmp.Compare(len(b.cases), len(a.cases)))
+		return cmp.Or(cmp.Compare(place(changesInOrder, a.change), place(changesInOrder, b.change)), cmp.Compare(len(b.cases), len(a.cases)))
 	})
 	return groups
 }
@@ -236,34 +238,6 @@ func place(rank []string, s string) int {
 	}
 	return len(rank)
 }
-
-// promptLine begins what an outline says of a prompt that changed.
-const promptLine = "prompt of "
-
-// causeOf is what a flip is put down to: the same words of a prompt are one cause,
-// whatever the cases did after it.
-func causeOf(x *scorecard.ChangeRow, r *gate.Row) (title, told string) {
-	var prompts []string
-	inPrompt := false
-	for line := range strings.Lines(x.Moves) {
-		inPrompt = inPrompt || strings.HasPrefix(line, promptLine)
-		if inPrompt {
-			prompts = append(prompts, line)
-		}
-	}
-	switch {
-	case len(prompts) > 0:
-		return "the prompt changed", strings.Join(prompts, "")
-	case r != nil && r.Outcome != evidence.Passed:
-		return checkTitle(r), ""
-	case x.Moves != "" || x.Divergence != "":
-		return "the agent did something else", ""
-	}
-	return cmp.Or(markdownless(x.DivergenceNote), "the same run, another score"), ""
-}
-
-// markdownless keeps a note of ours apart from what it may quote.
-func markdownless(s string) string { return clipped(plain.Line(s), maxTold) }
 
 func checkTitle(r *gate.Row) string {
 	switch {
@@ -348,17 +322,7 @@ func isPlainRune(r rune) bool {
 }
 
 // htmlCode is code also where a line is HTML and not Markdown.
-func htmlCode(s string) string {
-	var b strings.Builder
-	for _, r := range plain.Line(s) {
-		if isPlainRune(r) || r > 127 {
-			b.WriteRune(r)
-		} else {
-			fmt.Fprintf(&b, "&#%d;", r)
-		}
-	}
-	return "<code>" + b.String() + "</code>"
-}
+func htmlCode(s string) string { return "<code>" + plain.Entities(plain.Line(s)) + "</code>" }
 
 // commentName keeps a name from ending the comment in which it stands.
 func commentName(s string) string {
@@ -370,10 +334,10 @@ func commentName(s string) string {
 	}, strings.ReplaceAll(s, "--", "-"))
 }
 
-// markdownText makes a text of our own words safe in a line or a table of Markdown:
-// names in it may be of others. An empty comment keeps mentions and numbers of issues
-// from becoming links.
-func markdownText(s string) string {
+// MarkdownLine makes a text of our own words safe in a line or a table of Markdown: names
+// in it may be of others. An empty comment keeps mentions and numbers of issues from
+// becoming links.
+func MarkdownLine(s string) string {
 	var b bytes.Buffer
 	for _, c := range plain.Line(s) {
 		switch {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 
+	"tallystick/internal/read/difference"
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/outline"
@@ -83,6 +84,9 @@ type Change struct {
 	What string `json:"what"`
 	Was  string `json:"was"`
 	Now  string `json:"now"`
+	// Diff is how the one text becomes the other, in one line that is safe to print, if it
+	// is of more than a few words; Was and Now are then the beginnings of the two.
+	Diff string `json:"diff,omitempty"`
 }
 
 // WhyOf tells why a case of an attempt ended as it did: what was compared, where
@@ -150,7 +154,7 @@ func why(c *dossier.Case, whole bool) (*Why, error) {
 		}
 		if before, last := lastPassed(c); last != nil {
 			a.LastPassed = before.ID
-			a.Changed = append(a.Changed, changes(before, attempt.Attempt, last, c.Case)...)
+			a.Changed = append(a.Changed, changes(attempt.Reading().Dossier(before), attempt, last, c.Case)...)
 		}
 	}
 	return a, nil
@@ -244,17 +248,19 @@ func lastPassed(c *dossier.Case) (*history.Attempt, *history.Case) {
 }
 
 // changes lists what is not as it was when the case last passed.
-func changes(before, now *history.Attempt, was, is *history.Case) []Change {
+func changes(before, now *dossier.Dossier, was, is *history.Case) []Change {
 	var out []Change
 	add := func(what, a, b string) {
 		if a != b {
-			out = append(out, Change{what, a, b})
+			out = append(out, Change{What: what, Was: a, Now: b})
 		}
 	}
 	add("the case", was.Digest.String(), is.Digest.String())
 	add("the bench", before.Plan.BenchDigest.String(), now.Plan.BenchDigest.String())
 	add("the registration", before.Plan.RegistrationDigest.String(), now.Plan.RegistrationDigest.String())
-	add("the target", before.Plan.TargetDigest.String(), now.Plan.TargetDigest.String())
+	if before.Plan.TargetDigest != now.Plan.TargetDigest {
+		out = append(out, targetChanges(before, now)...)
+	}
 	add("the rubric", orNone(before.Plan.RubricDigest), orNone(now.Plan.RubricDigest))
 	add("the cassette", orNone(was.Cassette), orNone(is.Cassette))
 	add("the mode", before.Mode, now.Mode)
@@ -264,6 +270,28 @@ func changes(before, now *history.Attempt, was, is *history.Case) []Change {
 	if was.Context != nil && is.Context != nil {
 		add("the harness", was.Context.HarnessVersion, is.Context.HarnessVersion)
 		add("the isolation", was.Context.Isolation, is.Context.Isolation)
+	}
+	return out
+}
+
+// maxChangeText bounds a text of a [Change].
+const maxChangeText = 200
+
+// targetChanges are the settings and files of the target that are not as they were; two
+// digests only where nothing else is known.
+func targetChanges(before, now *dossier.Dossier) []Change {
+	var out []Change
+	for _, p := range targetApart(before, now) {
+		c := Change{What: "the target: " + p.What, Was: p.Was, Now: p.Now}
+		switch {
+		case p.Diff != nil:
+			c.Was, c.Now = clipped(p.Diff.Was(), maxChangeText), clipped(p.Diff.Now(), maxChangeText)
+			c.Diff = difference.Brief(p.Diff.Was(), p.Diff.Now())
+		case c.Was == "" && c.Now == "":
+			c.What += " (" + p.Note + ")"
+			c.Was, c.Now = before.Plan.TargetDigest.String(), now.Plan.TargetDigest.String()
+		}
+		out = append(out, c)
 	}
 	return out
 }

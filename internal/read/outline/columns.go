@@ -8,6 +8,7 @@ import (
 	"golang.org/x/text/unicode/bidi"
 	"golang.org/x/text/width"
 
+	"tallystick/internal/read/difference"
 	"tallystick/internal/record/plain"
 )
 
@@ -112,7 +113,7 @@ func titleLines(title string, columns int) []string {
 // wordsBounded are the words of a text, made safe one by one: line breaks are gone, so
 // that no line of a text can pose as one of ours.
 func wordsBounded(text string) []string {
-	words := wordsOf(text)
+	words := strings.Fields(text)
 	if more := len(words) - maxCellWords; more > 0 {
 		words = append(words[:maxCellWords:maxCellWords], fmt.Sprintf("…%d more words", more))
 	}
@@ -125,14 +126,14 @@ func wordsBounded(text string) []string {
 // marked are the words of a text with what differs from the first in marks.
 func marked(first, words []string) []string {
 	var out []string
-	for _, p := range piecesOf(first, words) {
+	for _, r := range difference.Runs(first, words) {
 		switch {
-		case len(p.came) > 0:
-			out = append(out, enclosed("{+", p.came, "+}")...)
-		case len(p.gone) > 0:
-			out = append(out, enclosed("[-", p.gone, "-]")...)
+		case r.Equal:
+			out = append(out, words[r.B.From:r.B.To]...)
+		case r.B.Len() > 0:
+			out = append(out, enclosed(difference.AddedMark, words[r.B.From:r.B.To])...)
 		default:
-			out = append(out, p.same)
+			out = append(out, enclosed(difference.RemovedMark, first[r.A.From:r.A.To])...)
 		}
 	}
 	return out
@@ -140,10 +141,10 @@ func marked(first, words []string) []string {
 
 // enclosed puts words into marks; each stays a word of its own, so that lines break
 // between them.
-func enclosed(open string, words []string, shut string) []string {
+func enclosed(mark [2]string, words []string) []string {
 	out := append([]string{}, words...)
-	out[0] = open + out[0]
-	out[len(out)-1] += shut
+	out[0] = mark[0] + out[0]
+	out[len(out)-1] += mark[1]
 	return out
 }
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"tallystick/internal/run/similarity"
+	"tallystick/internal/read/difference"
 	"tallystick/internal/run/trajectory"
 )
 
@@ -178,21 +178,21 @@ func tailOf(moves []Move) int {
 
 // pairSections finds which section is which: by all that is in them, or else by how they
 // begin, or else by their order.
-func pairSections(a, b []section) []similarity.Match {
+func pairSections(a, b []section) []difference.Match {
 	matches := align(a, b, func(s *section) string { return s.marker + s.whole })
-	matches = between(matches, a, b, func(a, b []section) []similarity.Match {
+	matches = between(matches, a, b, func(a, b []section) []difference.Match {
 		return align(a, b, func(s *section) string { return s.marker })
 	})
-	return between(matches, a, b, func(a, b []section) []similarity.Match {
-		var list []similarity.Match
+	return between(matches, a, b, func(a, b []section) []difference.Match {
+		var list []difference.Match
 		for i := range min(len(a), len(b)) {
-			list = append(list, similarity.Match{A: i, B: i})
+			list = append(list, difference.Match{A: i, B: i})
 		}
 		return list
 	})
 }
 
-func align[T any](a, b []T, key func(*T) string) []similarity.Match {
+func align[T any](a, b []T, key func(*T) string) []difference.Match {
 	keys := func(list []T) []string {
 		out := make([]string, len(list))
 		for i := range list {
@@ -200,16 +200,16 @@ func align[T any](a, b []T, key func(*T) string) []similarity.Match {
 		}
 		return out
 	}
-	return similarity.Align(keys(a), keys(b))
+	return difference.Align(keys(a), keys(b))
 }
 
 // between adds matches in what lies between those that there are.
-func between[T any](matches []similarity.Match, a, b []T, more func(a, b []T) []similarity.Match) []similarity.Match {
-	var list []similarity.Match
+func between[T any](matches []difference.Match, a, b []T, more func(a, b []T) []difference.Match) []difference.Match {
+	var list []difference.Match
 	i, j := 0, 0
-	for _, m := range append(slices.Clone(matches), similarity.Match{A: len(a), B: len(b)}) {
+	for _, m := range append(slices.Clone(matches), difference.Match{A: len(a), B: len(b)}) {
 		for _, found := range more(a[i:m.A], b[j:m.B]) {
-			list = append(list, similarity.Match{A: i + found.A, B: j + found.B})
+			list = append(list, difference.Match{A: i + found.A, B: j + found.B})
 		}
 		if m.A < len(a) {
 			list = append(list, m)
@@ -236,7 +236,7 @@ func (c *comparison) align(i, j int) {
 		b[k].in = in
 	}
 	from, to := 0, 0
-	for n, m := range append(align(a, b, func(p *placed) string { return p.content }), similarity.Match{A: len(a), B: len(b)}) {
+	for n, m := range append(align(a, b, func(p *placed) string { return p.content }), difference.Match{A: len(a), B: len(b)}) {
 		gap := fmt.Sprintf("%s, %d", in, n)
 		for ; from < m.A; from++ {
 			a[from].gap = gap
@@ -374,7 +374,7 @@ func Prompts(golden, got *Outline) []PromptChange {
 		case now == nil:
 			list = append(list, PromptChange{was.Model, "is not asked any more"})
 		case was.Text != now.Text:
-			list = append(list, PromptChange{was.Model, WordDiff(was.Text, now.Text)})
+			list = append(list, PromptChange{was.Model, difference.Brief(was.Text, now.Text)})
 		case was.Rest != now.Rest:
 			list = append(list, PromptChange{was.Model, fmt.Sprintf("it differs after the first %d bytes", len(now.Text))})
 		}

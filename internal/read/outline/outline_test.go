@@ -71,21 +71,6 @@ func TestMissingMovesStandInTheirTurn(t *testing.T) {
 	}
 }
 
-func TestWordDiff(t *testing.T) {
-	for _, c := range []struct{ was, now, want string }{
-		{"one two three", "one 2 three", "one [-two-] {+2+} three"},
-		{"a b c d e f g h i j", "a b c d e f g h i k", "… f g h i [-j-] {+k+}"},
-		{"x a b c d e f g h i y", "1 a b c d e f g h i 2", "[-x-] {+1+} a b c d … f g h i [-y-] {+2+}"},
-		{"a b", "a\n b", "only white space differs"},
-		{"", "new text", "{+new text+}"},
-		{"old\x1b[2J", "", `[-old\x1b[2J-]`},
-	} {
-		if got := WordDiff(c.was, c.now); got != c.want {
-			t.Errorf("%q to %q: %q, expected %q", c.was, c.now, got, c.want)
-		}
-	}
-}
-
 func TestPromptsOfEveryModel(t *testing.T) {
 	a := &Outline{Prompts: []Prompt{{Model: "m", Text: "be kind"}, {Model: "old", Text: "x"}, {Model: "long", Text: "same", Rest: "1"}}}
 	b := &Outline{Prompts: []Prompt{{Model: "m", Text: "be brief"}, {Model: "new", Text: "x"}, {Model: "long", Text: "same", Rest: "2"}}}

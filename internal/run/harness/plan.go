@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -433,11 +434,53 @@ func (a *attempt) registeredPlan() (plan evidence.Plan, pieces [][]byte, err err
 		pieces = append(pieces, data)
 	}
 	if plan.Recording == "" {
-		return plan, pieces, nil
+		target, err := a.targetPieces()
+		return plan, append(pieces, target...), err
 	}
 	sources, list, err := a.sources()
 	plan.Sources = &list
 	return plan, append(pieces, sources...), err
+}
+
+// maxTargetBytes bounds the files of the target that are kept with every attempt.
+const maxTargetBytes = 256 << 10
+
+// targetPieces are the target as it is now: its settings, which the plan names by their
+// digest, and, unless they are long or hold a secret, the files that the settings and the
+// parameters name by theirs. So a comparison shows what changed of the agent, and not two digests. Pieces are
+// kept once, whatever the number of attempts.
+func (a *attempt) targetPieces() (pieces [][]byte, err error) {
+	settings, err := a.cfg.Target.Settings()
+	if err != nil {
+		return nil, err
+	}
+	left := maxTargetBytes
+	keep := func(data []byte) {
+		// What holds a secret is not kept: its digest leaves nothing to take out.
+		if left -= len(data); left >= 0 && redact(string(data)) == string(data) {
+			pieces = append(pieces, data)
+		}
+	}
+	keep(settings)
+	for _, p := range a.cfg.Target.Parameters {
+		if p.Digest != nil {
+			keep(p.Data)
+		}
+	}
+	files := digest.Tree{Files: a.cfg.Target.Files()}
+	bytesOfAll := 0
+	for _, f := range files.Files {
+		bytesOfAll += len(f.Data)
+	}
+	if len(files.Files) == 0 || bytesOfAll > left {
+		return pieces, nil
+	}
+	var stream bytes.Buffer
+	if _, err := files.WriteTo(&stream); err != nil {
+		return nil, err
+	}
+	keep(stream.Bytes())
+	return pieces, nil
 }
 
 // sources are what decides the score, as it is now: registration and settings of

@@ -93,23 +93,6 @@ func TestSequencesAgreeWithTheTable(t *testing.T) {
 		if got, want := commonLength(a, b), tableCommon(a, b); got != want {
 			t.Fatalf("common part of %q and %q: %d, expected %d", string(a), string(b), got, want)
 		}
-		checkAligned(t, a, b)
-	}
-}
-
-// checkAligned: what is aligned is a common subsequence, and no shorter than the longest.
-func checkAligned(t *testing.T, a, b []rune) {
-	t.Helper()
-	last := Match{-1, -1}
-	matches := Align(a, b)
-	for _, m := range matches {
-		if m.A <= last.A || m.B <= last.B || a[m.A] != b[m.B] {
-			t.Fatalf("%q and %q: %v after %v is not a match", string(a), string(b), m, last)
-		}
-		last = m
-	}
-	if want := tableCommon(a, b); len(matches) != want {
-		t.Fatalf("%q and %q: %d places aligned, expected %d", string(a), string(b), len(matches), want)
 	}
 }
 

@@ -1,71 +1,77 @@
 package viewer
 
 import (
-	"encoding/json"
+	"html/template"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
+	"tallystick/internal/read/answer"
+	"tallystick/internal/read/difference"
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/refusal"
-	"tallystick/internal/run/trajectory"
 )
 
 type compareData struct {
 	A, B     string
 	Attempts []string // to choose from
+	Chosen   bool     // by default: the reader named none
+	None     bool     // no two attempts can be compared
 	*scorecard.Comparison
-	Apart bool   // they are of benches that differ
-	Open  string // one of them was not answered, so nothing can be compared
-	Rows  []compareRow
-	Pager pager
-	Side  *sideBySide // of the case that was chosen
+	Apart  bool   // they are of benches that differ
+	Open   string // one of them was not answered, so nothing can be compared
+	Causes []causeRow
+	Parts  []partRow
+	Rows   []compareRow
+	Pager  pager
+	Case   string   // that was chosen: its transcripts are aligned
+	Side   *aligned // of the case
+}
+
+// A causeRow is a group of changed cases.
+type causeRow struct {
+	answer.Cause
+	Named []link
+	More  int
+}
+
+// A partRow is something of the two attempts that differs.
+type partRow struct {
+	answer.Part
+	Diff template.HTML
+	Cut  bool
 }
 
 type compareRow struct {
 	scorecard.ChangeRow
+	ID              string // of the part of the page
 	URL, AURL, BURL string
+	Said            *answer.Said
+	RecordA         *entry
+	RecordB         *entry
 }
 
-// sideBySide is a case in both attempts, where the two part.
-type sideBySide struct {
-	Case       string
-	Divergence string
-	At         int // the first event that differs, from 1; 0 if none does
-	A, B       sideEvents
-	Words      []change // of the first prompts that differ
-	Note       string
-}
+// changesOnPage is how many changed cases a page shows: of each, both answers are read.
+const changesOnPage = 25
 
-// sideEvents are events of one of the two, with where the whole transcript is, so that a
-// browser can follow its chain.
-type sideEvents struct {
-	Events         []event
-	Address, Index string
-	Entry          int64
-	Head           string
-	Len            int
-}
-
-func newSideEvents(a *history.Attempt, c *history.Case, t *dossier.Transcript) sideEvents {
-	base := address("attempt", a.ID, "case", c.ID)
-	repeat := with(url.Values{}, "repeat", strconv.Itoa(int(c.Repeat)))
-	return sideEvents{Address: base + "/events" + repeat, Index: base + "/piece/" + c.Evidence[0].String() + repeat, Entry: c.Index, Head: t.File.Head.String(), Len: t.Len()}
-}
-
-// aroundDivergence is how many events before and after the place are shown.
-const aroundDivergence = 3
+// maxCausesNamed bounds the cases that a cause links to.
+const maxCausesNamed = 12
 
 func (v *Viewer) compare(req *http.Request) (*page, error) {
 	q := req.URL.Query()
 	data := &compareData{A: q.Get("a"), B: q.Get("b")}
-	for i := len(v.r.History.Attempts) - 1; i >= 0 && len(data.Attempts) < 200; i-- {
-		data.Attempts = append(data.Attempts, v.r.History.Attempts[i].ID)
+	p := &page{Title: "Compare: what changed?", Template: "compare", Section: "Compare", Data: data}
+	if data.A == "" && data.B == "" {
+		data.Chosen = true
+		data.A, data.B = defaultPair(v.r.History.Attempts)
 	}
-	p := &page{Title: "Compare", Template: "compare", Section: "Compare", Data: data}
+	data.attempts(v.r.History.Attempts)
 	if data.A == "" || data.B == "" {
+		data.None = data.Chosen
 		p.Next = []command{{What: "In the terminal", Line: "tally compare A B"}}
 		return p, nil
 	}
@@ -77,71 +83,197 @@ func (v *Viewer) compare(req *http.Request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := scorecard.CompareOptions{AcrossBenches: q.Get("across") == "1", Divergence: v.divergence(a, b), MaxDivergences: 20}
-	p.Title = a.ID + " and " + b.ID
-	data.Comparison, err = scorecard.Compare(a, b, options)
-	if refusal.Is(err, refusal.NotComparable) && !options.AcrossBenches {
-		data.Apart, p.Next = true, []command{{What: "Compare the cases that are the same", Line: shell("tally", "compare", a.ID, b.ID, "--across-benches")}}
-		return p, nil
+	return p, v.fillComparison(p, data, q, a, b)
+}
+
+// attempts lists the newest to choose from.
+func (d *compareData) attempts(all []*history.Attempt) {
+	for i := len(all) - 1; i >= 0 && len(d.Attempts) < 200; i-- {
+		d.Attempts = append(d.Attempts, all[i].ID)
 	}
-	if refusal.Is(err, refusal.NotAnswered) {
-		data.Open = err.Error()
-		return p, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	data.Pager = newPager(q, len(data.Cases), rowsOnPage)
-	for _, c := range data.Cases[data.Pager.from:data.Pager.to] {
-		data.Rows = append(data.Rows, compareRow{c, with(q, "case", c.CaseID) + "#side", caseURL(a.ID, c.CaseID, 1), caseURL(b.ID, c.CaseID, 1)})
-	}
-	if id := q.Get("case"); id != "" {
-		if data.Side, err = v.side(a, b, id); err != nil {
-			return nil, err
+	for _, id := range []string{d.B, d.A} { // or the form would name another one
+		if id != "" && !slices.Contains(d.Attempts, id) {
+			d.Attempts = append(d.Attempts, id)
 		}
 	}
+}
+
+// defaultPair are the attempts that a comparison opens with.
+func defaultPair(all []*history.Attempt) (a, b string) {
+	x, y := scorecard.LastComparablePair(all, "")
+	if x == nil || y == nil {
+		return "", ""
+	}
+	return x.ID, y.ID
+}
+
+// fillComparison adds what two attempts are compared to, or why they are not.
+func (v *Viewer) fillComparison(p *page, data *compareData, q url.Values, a, b *history.Attempt) error {
+	across := q.Get("across") == "1"
+	data.A, data.B, p.Title = a.ID, b.ID, "What changed from "+a.ID+" to "+b.ID
 	words := []string{"tally", "compare", a.ID, b.ID}
-	if options.AcrossBenches {
+	c, err := v.compared(a, b, across)
+	switch {
+	case refusal.Is(err, refusal.NotComparable) && !across:
+		data.Apart = true
+		p.Next = []command{{What: "Compare the cases that are the same", Line: shell(append(words, "--across-benches")...)}}
+		return nil
+	case refusal.Is(err, refusal.NotAnswered):
+		data.Open = err.Error()
+		p.Next = []command{{What: "What is still to be answered", Line: shell("tally", "show", notAnswered(a, b))}}
+		return nil
+	case err != nil:
+		return err
+	}
+	data.Comparison = c.Comparison
+	data.parts(c.apart)
+	data.Pager = newPager(q, len(data.Cases), changesOnPage)
+	data.causes(answer.Causes(c.Comparison, c.apart), q)
+	if err := v.compareRows(data, q, a, b); err != nil {
+		return err
+	}
+	if data.Case = q.Get("case"); data.Case != "" {
+		if data.Side, err = v.side(a, b, data.Case); err != nil {
+			return err
+		}
+	}
+	if across {
 		words = append(words, "--across-benches")
 	}
 	p.Next = []command{{What: "The same in the terminal", Line: shell(words...)}}
-	return p, nil
+	return nil
 }
 
-// divergence tells where two runs of a case part, unless they are too long to be
-// compared for a page.
-func (v *Viewer) divergence(a, b *history.Attempt) dossier.Parting {
-	divergence, _ := v.r.Dossier(b).PartingFrom(v.r.Dossier(a))
+// notAnswered is the attempt that keeps the two from being compared.
+func notAnswered(a, b *history.Attempt) string {
+	if scorecard.RequireAnswered(a) != nil {
+		return a.ID
+	}
+	return b.ID
+}
+
+// A comparedPair is what two attempts come to, and in what else they differ.
+type comparedPair struct {
+	*scorecard.Comparison
+	apart []answer.Part
+}
+
+// compared compares two attempts, once for each state of the ledger.
+func (v *Viewer) compared(a, b *history.Attempt, across bool) (*comparedPair, error) {
+	key := "compared " + a.ID + " " + b.ID + " " + strconv.FormatBool(across)
+	return remembered(v, key, func() (*comparedPair, error) {
+		first, second := v.r.Dossier(a), v.r.Dossier(b)
+		options := scorecard.CompareOptions{AcrossBenches: across, MaxDivergences: maxParted}
+		options.Divergence, options.Moves = second.PartingFrom(first)
+		options.Divergence, options.Moves = v.shortOnly(a, b, options.Divergence), v.shortOnly(a, b, options.Moves)
+		c, err := scorecard.Compare(a, b, options)
+		if err != nil {
+			return nil, err
+		}
+		return &comparedPair{c, answer.Apart(first, second)}, nil
+	})
+}
+
+// maxParted bounds the cases of which the two trajectories are compared.
+const maxParted = 40
+
+// shortOnly leaves alone trajectories that are too long to be compared for a page.
+func (v *Viewer) shortOnly(a, b *history.Attempt, tell dossier.Parting) dossier.Parting {
 	return func(ca, cb *history.Case) (string, error) {
 		for _, c := range []*dossier.Case{v.r.Dossier(a).Case(ca), v.r.Dossier(b).Case(cb)} {
-			if t, err := v.script(c); err == nil && t.Bytes > maxCompared {
-				return "", refusal.Newf(refusal.TooLarge, "the trajectory is too long to be compared for a page")
+			opened, err := c.OpenTranscript()
+			if err != nil {
+				continue // what is missing or withheld is told by what reads it
+			}
+			long := opened.Bytes > maxCompared
+			opened.Close()
+			if long {
+				return "", refusal.Newf(refusal.NotFound, "the trajectory is too long to be compared for a page")
 			}
 		}
-		return divergence(ca, cb)
+		return tell(ca, cb)
 	}
 }
 
-func (v *Viewer) side(a, b *history.Attempt, id string) (*sideBySide, error) {
-	ca, cb := recordOf(a, id), recordOf(b, id)
-	if ca == nil || cb == nil {
-		return nil, refusal.Newf(refusal.UnknownName, "case %q is not in both attempts", id)
+// causes adds the groups, with links to their cases.
+func (d *compareData) causes(all []answer.Cause, q url.Values) {
+	place := map[string]int{}
+	for i, c := range d.Cases {
+		place[c.CaseID] = i
 	}
-	s := &sideBySide{Case: id}
-	ta, err := v.script(v.r.Dossier(a).Case(ca))
-	var tb *dossier.Transcript
-	if err == nil {
-		tb, err = v.script(v.r.Dossier(b).Case(cb))
+	for _, c := range all {
+		row := causeRow{Cause: c}
+		for i, id := range c.Cases {
+			if i == maxCausesNamed {
+				row.More = len(c.Cases) - i
+				break
+			}
+			to := "#" + changeID(place[id])
+			if n := place[id] / changesOnPage; n != d.Pager.from/changesOnPage {
+				to = with(q, "page", pageNumber(n), "case", "") + to
+			}
+			row.Named = append(row.Named, link{Text: id, URL: to})
+		}
+		d.Causes = append(d.Causes, row)
 	}
+}
+
+func pageNumber(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n + 1)
+}
+
+func changeID(i int) string { return "change-" + strconv.Itoa(i+1) }
+
+// maxPartLines bounds a file of the target on the page.
+const maxPartLines = 400
+
+// parts adds what differs of the two attempts.
+func (d *compareData) parts(all []answer.Part) {
+	for _, p := range all {
+		row := partRow{Part: p}
+		switch {
+		case p.Diff == nil:
+		case p.Lines:
+			row.Diff = p.Diff.HTMLLines(3, maxPartLines, visibleAll)
+		default:
+			row.Diff = p.Diff.HTML(visibleAll)
+		}
+		d.Parts = append(d.Parts, row)
+	}
+}
+
+// visibleAll makes a text visible without cutting it: what is compared is bounded.
+func visibleAll(s string) string { return visible(s, len(s)) }
+
+// compareRows adds the changed cases of this part of the list.
+func (v *Viewer) compareRows(data *compareData, q url.Values, a, b *history.Attempt) error {
+	var indexes []int64
+	for i := data.Pager.from; i < data.Pager.to; i++ {
+		c := data.Cases[i]
+		row := compareRow{ChangeRow: c, ID: changeID(i), URL: with(q, "a", data.A, "b", data.B, "case", c.CaseID) + "#side", AURL: caseURL(a.ID, c.CaseID, 1), BURL: caseURL(b.ID, c.CaseID, 1)}
+		if ca, cb := recordOf(a, c.CaseID), recordOf(b, c.CaseID); ca != nil && cb != nil {
+			var err error
+			if row.Said, err = answer.SaidIn(v.r.Dossier(a).Case(ca), v.r.Dossier(b).Case(cb), maxCompared); err != nil {
+				return err
+			}
+		}
+		if c.A.Tasks == 1 && c.B.Tasks == 1 && c.A.Entry >= 0 && c.B.Entry >= 0 {
+			indexes = append(indexes, c.A.Entry, c.B.Entry)
+		}
+		data.Rows = append(data.Rows, row)
+	}
+	records, err := v.entries(indexes...)
 	if err != nil {
-		s.Note = err.Error()
-		return s, nil
+		return err
 	}
-	if text, err := v.divergence(a, b)(ca, cb); err == nil {
-		s.Divergence = text
+	for i := range data.Rows {
+		r := &data.Rows[i]
+		r.RecordA, r.RecordB = records[r.A.Entry], records[r.B.Entry]
 	}
-	s.A, s.B = newSideEvents(a, ca, ta), newSideEvents(b, cb, tb)
-	return s, s.fill(ta, tb)
+	return nil
 }
 
 func recordOf(a *history.Attempt, id string) *history.Case {
@@ -153,96 +285,90 @@ func recordOf(a *history.Attempt, id string) *history.Case {
 	return nil
 }
 
-// maxSideEvents bounds how far the two are followed.
-const maxSideEvents = 2000
+// AnswerA is the first answer, what the second does not have marked.
+func (r compareRow) AnswerA() template.HTML { return r.answer(r.Said.A, difference.Removed) }
 
-// fill finds the first event that says something else, and shows what is around it.
-func (s *sideBySide) fill(a, b *dossier.Transcript) error {
-	la, err := a.Lines(1, maxSideEvents)
-	if err != nil {
-		return err
+// AnswerB is the second answer, what the first did not have marked.
+func (r compareRow) AnswerB() template.HTML { return r.answer(r.Said.B, difference.Added) }
+
+func (r compareRow) answer(own answer.Answered, kind difference.Kind) template.HTML {
+	if r.Said.A.Given && r.Said.B.Given {
+		return r.Said.Answer.HTMLOf(kind, visibleAll)
 	}
-	lb, err := b.Lines(1, maxSideEvents)
-	if err != nil {
-		return err
-	}
-	for i := 0; i < max(len(la), len(lb)) && s.At == 0; i++ {
-		if i >= len(la) || i >= len(lb) || gist(la[i]) != gist(lb[i]) {
-			s.At = i + 1
-		}
-	}
-	if s.At == 0 {
-		return nil
-	}
-	if s.A.Events, err = around(a, la, s.At); err != nil {
-		return err
-	}
-	if s.B.Events, err = around(b, lb, s.At); err != nil {
-		return err
-	}
-	s.Words = firstPromptChange(la, lb)
-	return nil
+	return template.HTML(template.HTMLEscapeString(visibleAll(own.Text)))
 }
 
-// gist is what of an event does not differ from run to run by itself.
-func gist(line []byte) string {
-	var e struct {
-		Type    trajectory.Type `json:"type"`
-		Turn    int             `json:"turn"`
-		Payload map[string]any  `json:"payload"`
+// OutcomeOf is the outcome of a side, as its record has it where it is one record's.
+func (r compareRow) OutcomeOf(e *entry, s scorecard.Side) template.HTML {
+	if s.Tasks > 1 {
+		return template.HTML(template.HTMLEscapeString(strconv.Itoa(s.Solved) + " of " + strconv.Itoa(s.Tasks) + " solved"))
 	}
-	if json.Unmarshal(line, &e) != nil {
-		return string(line)
-	}
-	for _, name := range []string{"latency_ms", "attempt", "execution", "repeat", "call", "id", "request", "target", "policy", "policy_short"} {
-		delete(e.Payload, name)
-	}
-	text, _ := json.Marshal(e)
-	return string(text)
+	return e.Same("/outcome", AsOutcome, OutcomeName(s.Outcome))
 }
 
-func around(t *dossier.Transcript, lines [][]byte, at int) ([]event, error) {
-	var out []event
-	for seq := max(1, at-aroundDivergence); seq <= min(len(lines), at+aroundDivergence); seq++ {
-		e, err := newEvent(seq, lines[seq-1], t.Outline.At(seq-1))
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, e)
+// ScoreOf is the score of a side.
+func (r compareRow) ScoreOf(e *entry, s scorecard.Side) template.HTML {
+	if s.Score == nil {
+		return ""
 	}
-	return out, nil
+	return e.Same("/score/score", AsNumber, Number(*s.Score))
 }
 
-// firstPromptChange compares the first prompts of the two that differ, word by word.
-func firstPromptChange(a, b [][]byte) []change {
-	pa, pb := prompts(a), prompts(b)
-	for i := range min(len(pa), len(pb)) {
-		if pa[i] != pb[i] {
-			return wordDiff(pa[i], pb[i])
-		}
-	}
-	return nil
+// Changed counts the cases that kept their side and did not stay the same.
+func (d *compareData) Changed() int {
+	return len(d.Cases) - d.Flips.Lost - d.Flips.Gained
 }
 
-func prompts(lines [][]byte) []string {
-	var out []string
-	for _, line := range lines {
-		var e struct {
-			Type    trajectory.Type `json:"type"`
-			Payload struct {
-				Prompt struct {
-					Head string `json:"head"`
-				} `json:"prompt"`
-			} `json:"payload"`
-		}
-		if json.Unmarshal(line, &e) == nil && e.Type == trajectory.ModelCallStartedType {
-			out = append(out, e.Payload.Prompt.Head)
+// Target and Others are the parts that differ of the agent under test, and the others.
+func (d *compareData) Target() []partRow { return d.partsOf(true) }
+
+// Others are those that are not of the agent.
+func (d *compareData) Others() []partRow { return d.partsOf(false) }
+
+func (d *compareData) partsOf(target bool) []partRow {
+	var list []partRow
+	for _, p := range d.Parts {
+		if p.Part.Target == target {
+			list = append(list, p)
 		}
 	}
-	return out
+	return list
 }
+
+// Title is the part in one line.
+func (p partRow) Title() string { return p.Part.Title() }
 
 // AcrossURL compares although the benches differ.
 func (d *compareData) AcrossURL() string {
 	return "/compare?" + url.Values{"a": {d.A}, "b": {d.B}, "across": {"1"}}.Encode()
+}
+
+// SwapURL compares the other way round.
+func (d *compareData) SwapURL() string {
+	return "/compare?" + url.Values{"a": {d.B}, "b": {d.A}}.Encode()
+}
+
+// Markdown is the comparison as people paste it into an issue. Nothing of what agents said
+// is read as Markdown or HTML there.
+func (d *compareData) Markdown() string {
+	var b strings.Builder
+	b.WriteString("### What changed from `" + Line(d.A) + "` to `" + Line(d.B) + "`\n\n" + d.Headline() + "\n\n")
+	for _, c := range d.Causes {
+		b.WriteString("- **" + strconv.Itoa(len(c.Cases)) + " " + c.Change + "**: " + answer.MarkdownLine(c.Title) + "\n")
+	}
+	for _, p := range d.Parts {
+		b.WriteString("\n**" + answer.MarkdownLine(p.Title()) + "**\n\n")
+		if p.Part.Diff != nil && p.Lines {
+			b.WriteString(p.Part.Diff.MarkdownLines(3))
+		} else if p.Part.Diff != nil {
+			b.WriteString(p.Part.Diff.Markdown() + "\n")
+		}
+	}
+	for _, r := range d.Rows {
+		b.WriteString("\n**" + r.Change + "** " + answer.MarkdownLine(r.CaseID) + "\n\n")
+		if s := r.Said; s != nil && s.A.Given && s.B.Given {
+			b.WriteString(s.Answer.Markdown() + "\n")
+		}
+	}
+	return b.String()
 }

@@ -2,10 +2,12 @@ package viewer
 
 import (
 	"errors"
+	"html/template"
 	"io/fs"
 	"net/http"
 	"slices"
 
+	"tallystick/internal/read/difference"
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/outline"
 	"tallystick/internal/record/refusal"
@@ -15,11 +17,14 @@ import (
 type goldenData struct {
 	Class, Target, Case string
 	Record              *dossier.Case
-	Lines               []diffLine
+	Lines               template.HTML
 	Divergence          string
 	Same                bool
 	Missing             string
 }
+
+// contextLines is how many lines around a change are shown.
+const contextLines = 4
 
 // golden compares the golden trace of a case with its newest run.
 func (v *Viewer) golden(req *http.Request) (*page, error) {
@@ -80,7 +85,7 @@ func (v *Viewer) compareGolden(data *goldenData) error {
 	data.Divergence = d.Detail()
 	got, err := goldenText(text, run)
 	if err == nil {
-		data.Lines = lineDiff(string(text), string(got))
+		data.Lines = difference.Lines(string(text), string(got)).HTMLLines(contextLines, maxDiffLines, visibleAll)
 	}
 	return err
 }

@@ -22,27 +22,6 @@ func TestShellWordsComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
-func TestDiffLeadsFromOneToTheOther(t *testing.T) {
-	for _, tt := range [][2]string{{"", ""}, {"a", "a"}, {"a", "b"}, {"a b c", "a c"}, {"a c", "a b c"}, {"the cat sat", "the dog sat down"}, {strings.Repeat("x ", 3000), strings.Repeat("y ", 3000)}, {"a b a b a", "b a b"}} {
-		var from, to strings.Builder
-		for _, c := range wordDiff(tt[0], tt[1]) {
-			if c.Class != "plus" {
-				from.WriteString(c.Text)
-			}
-			if c.Class != "minus" {
-				to.WriteString(c.Text)
-			}
-		}
-		if from.String() != Text(tt[0]) || to.String() != Text(tt[1]) {
-			t.Errorf("%.40q to %.40q: %.60q and %.60q", tt[0], tt[1], from.String(), to.String())
-		}
-	}
-	got := wordDiff("the cat sat", "the dog sat")
-	if len(got) != 4 || got[1] != (change{"minus", "cat"}) || got[2] != (change{"plus", "dog"}) {
-		t.Errorf("got %v", got)
-	}
-}
-
 func TestOnlyImagesThatAreNoProgramsAreShown(t *testing.T) {
 	for data, want := range map[string]string{
 		"\x89PNG\r\n\x1a\nrest":                    "image/png",

@@ -1,6 +1,9 @@
-package similarity
+package difference
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // maxEdits bounds the insertions and deletions that [Align] looks for: its memory
 // grows with their square.
@@ -13,6 +16,16 @@ type Match struct{ A, B int }
 // that differ in more than [maxEdits] places are only matched where they begin and
 // end alike: then what lies between is another text altogether.
 func Align[T comparable](a, b []T) []Match {
+	s := search{left: math.MaxInt}
+	matches, _ := alignWithin(a, b, &s)
+	return matches
+}
+
+// A search is how many places may still be visited.
+type search struct{ left int }
+
+// alignWithin reports whether a longest common subsequence was found.
+func alignWithin[T comparable](a, b []T, s *search) (matches []Match, exact bool) {
 	begin := 0
 	for begin < len(a) && begin < len(b) && a[begin] == b[begin] {
 		begin++
@@ -21,22 +34,26 @@ func Align[T comparable](a, b []T) []Match {
 	for end < len(a)-begin && end < len(b)-begin && a[len(a)-1-end] == b[len(b)-1-end] {
 		end++
 	}
-	matches := make([]Match, 0, min(len(a), len(b)))
+	matches = make([]Match, 0, min(len(a), len(b)))
 	for i := range begin {
 		matches = append(matches, Match{i, i})
 	}
-	for _, m := range shortestEdit(a[begin:len(a)-end], b[begin:len(b)-end]) {
+	between, exact := shortestEdit(a[begin:len(a)-end], b[begin:len(b)-end], s)
+	for _, m := range between {
 		matches = append(matches, Match{begin + m.A, begin + m.B})
 	}
 	for i := range end {
 		matches = append(matches, Match{len(a) - end + i, len(b) - end + i})
 	}
-	return matches
+	return matches, exact
 }
 
 // shortestEdit keeps for each number of edits how far each diagonal reaches, and
 // walks back from the end.
-func shortestEdit[T comparable](a, b []T) []Match {
+func shortestEdit[T comparable](a, b []T, s *search) ([]Match, bool) {
+	if len(a) == 0 || len(b) == 0 {
+		return nil, true
+	}
 	most := min(len(a)+len(b), maxEdits)
 	reach := make([]int, 2*most+2) // by diagonal, shifted by most
 	var steps [][]int
@@ -52,16 +69,20 @@ func shortestEdit[T comparable](a, b []T) []Match {
 				x = reach[most+k-1] + 1
 			}
 			y := x - k
+			from := x
 			for x < len(a) && y < len(b) && a[x] == b[y] {
 				x, y = x+1, y+1
 			}
 			reach[most+k] = x
+			if s.left -= x - from + 1; s.left < 0 {
+				return nil, false
+			}
 			if x >= len(a) && y >= len(b) {
-				return walkBack(steps, x, y)
+				return walkBack(steps, x, y), true
 			}
 		}
 	}
-	return nil
+	return nil, false
 }
 
 // walkBack finds the way to the end: before each edit the furthest place of the
