@@ -165,19 +165,9 @@ type CompareOptions struct {
 
 // Compare pairs two attempts by case id and digest.
 func Compare(a, b *history.Attempt, o CompareOptions) (*Comparison, error) {
-	if a == b {
-		return nil, refusal.Newf(refusal.Usage, "%s is given twice", a.ID).WithHint("name two attempts")
-	}
-	for _, x := range []*history.Attempt{a, b} {
-		if err := RequireAnswered(x); err != nil {
-			return nil, err
-		}
-	}
-	differ := a.Plan.BenchDigest != b.Plan.BenchDigest || a.Class != b.Class
-	across := differ && (o.AcrossBenches || !sameScoring(a, b))
-	if across && !o.AcrossBenches {
-		return nil, refusal.Newf(refusal.NotComparable, "%s is of bench %s (%s), %s of bench %s (%s)", a.ID, a.Plan.BenchDigest, a.Class, b.ID, b.Plan.BenchDigest, b.Class).
-			WithHint("their cases or rubric differ; --across-benches compares the cases that are the same, and says so")
+	differ, across, err := comparable(a, b, o)
+	if err != nil {
+		return nil, err
 	}
 	c := &Comparison{Rules: Rules, A: LineOf(a), B: LineOf(b), Corrected: CorrectedCases(a, b), AcrossBenches: across, ThresholdsChanged: differ && !across, Cases: []ChangeRow{}}
 	left, right := sidesOf(a), sidesOf(b)
@@ -218,8 +208,7 @@ func Compare(a, b *history.Attempt, o CompareOptions) (*Comparison, error) {
 		}
 	}
 	if c.Paired == 0 {
-		return nil, refusal.Newf(refusal.NotComparable, "no case of %s is also one of %s", a.ID, b.ID).
-			WithHint("a case is the same if its id and its digest are; compare attempts that share some")
+		return nil, noCaseInCommon(a, b)
 	}
 	c.OnlyA += a.Unlisted()
 	c.OnlyB = len(right.order) - c.Paired + b.Unlisted()
@@ -239,12 +228,6 @@ func Compare(a, b *history.Attempt, o CompareOptions) (*Comparison, error) {
 	c.Latency.Change = c.Latency.B - c.Latency.A
 	slices.SortStableFunc(c.Cases, func(x, y ChangeRow) int { return cmp.Compare(rank(x.Change), rank(y.Change)) })
 	return c, c.diverge(o)
-}
-
-// sameScoring reports whether two attempts are of one class and the same things
-// decided their scores, as their plans say.
-func sameScoring(a, b *history.Attempt) bool {
-	return a.Class == b.Class && a.Plan.ScoringDigest == b.Plan.ScoringDigest
 }
 
 // A scoreSum gathers the scores of paired cases.

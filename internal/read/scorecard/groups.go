@@ -47,11 +47,11 @@ func classTargetOf(key [2]string, attempts []*history.Attempt) ClassTarget {
 	g := ClassTarget{Class: key[0], Target: key[1], Attempts: len(attempts)}
 	var newest *history.Attempt
 	for _, a := range attempts {
-		switch whole := !a.Plan.Filtered && a.Plan.Reduce == "" && a.Plan.StopEarly == nil; {
+		switch {
 		case a.Finished == nil:
 			g.Unfinished++
 		case a.Unanswered() > 0: // it has no score
-		case newest == nil || whole || newest.Plan.Filtered || newest.Plan.Reduce != "" || newest.Plan.StopEarly != nil:
+		case newest == nil || IsWhole(a) || !IsWhole(newest):
 			newest = a
 		}
 	}
