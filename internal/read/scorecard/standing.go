@@ -148,41 +148,29 @@ func trendPoint(a *history.Attempt) TrendPoint {
 	label(a.Plan.Filtered, "filtered")
 	label(a.Plan.StopEarly != nil, "may stop early")
 	label(a.Plan.Reduce != "", "reduced by "+string(a.Plan.Reduce))
-	f := a.Finished
-	if f == nil {
+	if a.Finished == nil {
 		p.Why = "not finished"
 		return p
 	}
-	p.Cost = costOf(f)
-	total := 0
-	for o, n := range f.Outcomes {
-		total += n
-		if o == evidence.Passed {
-			p.Passed = n
+	for c := range a.Cases() {
+		p.Cost = p.Cost.Plus(c.Cost)
+		if c.Outcome() == evidence.Passed {
+			p.Passed++
 		}
 	}
-	switch {
-	case f.Unanswered > 0:
-		p.Why = fmt.Sprintf("not answered: %d of %d cases ask something new", f.Unanswered, p.Tasks)
+	switch n := a.Unanswered(); {
+	case n > 0:
+		p.Why = fmt.Sprintf("not answered: %d of %d cases ask something new", n, p.Tasks)
 		return p
-	case total == 0:
-		p.Why = "no case ran"
+	case p.Tasks == 0:
+		p.Why = "no case was planned"
 		return p
 	}
 	// Repetitions of one case are one sample.
-	rate := float64(p.Passed) / float64(total)
-	lo, hi := WilsonRate(rate, min(total, max(a.Plan.CaseCount, 1)), Z95)
+	rate := float64(p.Passed) / float64(p.Tasks)
+	lo, hi := WilsonRate(rate, min(p.Tasks, max(a.Plan.CaseCount, 1)), Z95)
 	p.Rate, p.CI95 = &rate, &[2]float64{lo, hi}
 	return p
-}
-
-// costOf is what the end of an attempt says that it cost. One from before unpriced calls
-// were counted does not tell all of it.
-func costOf(f *history.Finished) cost.Cost {
-	if f.Unpriced == nil {
-		return cost.Cost{MicroUSD: f.CostMicroUSD, Untold: max(1, f.CostUntold)}
-	}
-	return cost.Cost{MicroUSD: f.CostMicroUSD, Unpriced: *f.Unpriced, Untold: f.CostUntold}
 }
 
 // Standings are where every target stands with every class it tried, in the order of

@@ -48,7 +48,7 @@ func TestTrendLeavesOutNothing(t *testing.T) {
 	s := historytest.UnscoredCase(asked, 0, 1, evidence.Errored)
 	s.Unanswered = true
 	b.Case(asked, s)
-	b.Add(evidence.AttemptFinishedKind, finishedUnanswered(asked))
+	b.Finish(asked)
 	h := read(b, history.Options{})
 	points := TrendOf(h.Attempts)
 	if len(points) != 4 {
@@ -106,9 +106,4 @@ func TestStandingsComeWorstFirst(t *testing.T) {
 	if c := list[0].Change; c.From != "repo-fix.bad.4" || c.To != "repo-fix.bad.5" || c.Flips.Lost != 6 || c.Text() != "6 lost, 0 gained of 6" {
 		t.Errorf("%+v: %s", c, c.Text())
 	}
-}
-
-func finishedUnanswered(r *evidence.AttemptRegistered) *evidence.AttemptFinished {
-	return &evidence.AttemptFinished{SchemaVersion: 1, Attempt: r.Attempt, Outcomes: map[evidence.Outcome]int{evidence.Errored: 1}, CaseDigests: historytest.ContentOf("c"),
-		CassetteDigests: historytest.ContentOf("c"), FailureModes: []string{}, Unanswered: 1}
 }
