@@ -57,7 +57,7 @@ func frontier(list []priced, caption string) template.HTML {
 	x := func(c int64) float64 { return left + float64(c)/most*(right-left) }
 	y := func(v float64) float64 { return bottom - v*(bottom-top) }
 	var b, marks strings.Builder
-	path, best := &line{}, 0
+	path, best := &stroke{}, 0
 	var labels [][2]float64 // where there are some
 	for i, p := range list {
 		if p.best {

@@ -34,7 +34,7 @@ func sparkline(all []scorecard.TrendPoint) template.HTML {
 	var b, marks strings.Builder
 	fmt.Fprintf(&b, `<svg class="spark" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">`, width, height, width, height, template.HTMLEscapeString(Line(trendWords(all, before))))
 	fmt.Fprintf(&b, `<line class="grid" x1="0" y1="%.1f" x2="%.0f" y2="%.1f"/><line class="grid" x1="0" y1="%.1f" x2="%.0f" y2="%.1f"/>`, y(0), width, y(0), y(1), width, y(1))
-	path := &line{}
+	path := &stroke{}
 	for i, p := range points {
 		title := "<title>" + template.HTMLEscapeString(Line(pointWords(p))) + "</title>"
 		if p.Rate == nil {
@@ -57,22 +57,22 @@ func sparkline(all []scorecard.TrendPoint) template.HTML {
 	return template.HTML(b.String())
 }
 
-// A line is a path that grows point by point.
-type line struct{ d strings.Builder }
+// A stroke is a path that grows point by point.
+type stroke struct{ d strings.Builder }
 
-func (l *line) to(x, y float64) {
+func (s *stroke) to(x, y float64) {
 	verb := "L"
-	if l.d.Len() == 0 {
+	if s.d.Len() == 0 {
 		verb = "M"
 	}
-	fmt.Fprintf(&l.d, "%s%.1f %.1f", verb, x, y)
+	fmt.Fprintf(&s.d, "%s%.1f %.1f", verb, x, y)
 }
 
-func (l *line) svg(class string) string {
-	if l.d.Len() == 0 {
+func (s *stroke) svg(class string) string {
+	if s.d.Len() == 0 {
 		return ""
 	}
-	return `<path class="` + class + `" d="` + l.d.String() + `"/>`
+	return `<path class="` + class + `" d="` + s.d.String() + `"/>`
 }
 
 // trendWords say what a trend shows, for a reader who does not see it.
@@ -147,7 +147,7 @@ func trendChart(all []scorecard.TrendPoint, caption string) template.HTML {
 	for _, tick := range []float64{0, 0.25, 0.5, 0.75, 1} {
 		fmt.Fprintf(&b, `<line class="grid" x1="%.0f" y1="%.1f" x2="%.0f" y2="%.1f"/><text class="tick y" x="%.0f" y="%.1f" aria-hidden="true">%.0f %%</text>`, left, y(tick), right, y(tick), left-6, y(tick)+4, tick*100)
 	}
-	path := &line{}
+	path := &stroke{}
 	for i, p := range points {
 		label := template.HTMLEscapeString(Line(pointWords(p)))
 		fmt.Fprintf(&marks, `<a href="%s" aria-label="%s"><title>%s</title>`, template.HTMLEscapeString(attemptURL(p.Attempt)), label, label)
