@@ -149,6 +149,8 @@ type Attempt struct {
 	// Name and Note are what "tally name" gave it last, "" if nothing. They are for
 	// people to find it by, and decide nothing.
 	Name, Note string
+	// NamedAt and NotedAt are the entries that say so; meaningless without a name or note.
+	NamedAt, NotedAt int64
 
 	// Ordinal and Siblings: this is attempt Ordinal of Siblings of its class,
 	// by whichever target: a renamed one starts nothing anew. PlanOrdinal and

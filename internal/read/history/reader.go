@@ -186,7 +186,7 @@ func (r *Reader) other(rec ledger.Record) error {
 	case *evidence.ScoreCorrected:
 		return r.corrected(rec, b)
 	case *evidence.AttemptNamed:
-		r.named(b)
+		r.named(rec.Index, b)
 	case *evidence.ReviewLabelled:
 		return r.labelled(rec, b)
 	case *evidence.AnchorPublished:
@@ -701,7 +701,7 @@ func amend(amendments []amendment, cases iter.Seq[*Case]) {
 
 // named gives an attempt its name and note. A name that could be taken for another
 // address is not one, even if the operator sealed it.
-func (r *Reader) named(b *evidence.AttemptNamed) {
+func (r *Reader) named(index int64, b *evidence.AttemptNamed) {
 	a := r.history.byID[b.Attempt]
 	if a == nil {
 		return
@@ -712,9 +712,9 @@ func (r *Reader) named(b *evidence.AttemptNamed) {
 				other.Name = "" // the newest bearer has it
 			}
 		}
-		a.Name = b.Name
+		a.Name, a.NamedAt = b.Name, index
 	}
 	if b.Note != "" {
-		a.Note = b.Note
+		a.Note, a.NotedAt = b.Note, index
 	}
 }

@@ -2,6 +2,8 @@ package viewer
 
 import (
 	"cmp"
+	"fmt"
+	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
@@ -10,6 +12,7 @@ import (
 
 	"tallystick/internal/read/answer"
 	"tallystick/internal/read/history"
+	"tallystick/internal/read/scorecard"
 )
 
 type attemptsData struct {
@@ -20,7 +23,22 @@ type attemptsData struct {
 	Rows    []attemptRow
 	Total   int
 	Pager   pager
+
+	Trends   []trendPicture
+	MoreThan int // targets that have no picture of their own, beyond those that have
+	Costs    template.HTML
+	Without  int // attempts that are not in the picture of costs
 }
+
+// A trendPicture is the course of a target at a class.
+type trendPicture struct {
+	Class, Target string
+	Chart         template.HTML
+	Before        int // attempts that are older than those of the picture
+}
+
+// trendsShown bounds how many targets have a picture on one page.
+const trendsShown = 6
 
 // An attemptFilter is what the query string chooses.
 type attemptFilter struct{ Class, Target, State, Tag, Text, Sort string }
@@ -29,6 +47,23 @@ type attemptFilter struct{ Class, Target, State, Tag, Text, Sort string }
 type attemptRow struct {
 	answer.Logged
 	Registered, End *entry
+	Called          called
+}
+
+// called is the name and the note that "tally name" gave an attempt, with the entries
+// that say so; nil where there is none.
+type called struct{ Name, Note *entry }
+
+// HTML shows both beside the attempt's id.
+func (c called) HTML() template.HTML {
+	var b strings.Builder
+	if c.Name != nil {
+		fmt.Fprintf(&b, ` <span class="called">“%s”</span>`, c.Name.Val("/name", AsText))
+	}
+	if c.Note != nil {
+		fmt.Fprintf(&b, `<br><span class="soft small">%s</span>`, c.Note.Val("/note", AsText))
+	}
+	return template.HTML(b.String())
 }
 
 // attemptsOnPage is how many attempts a page lists.
@@ -54,12 +89,58 @@ func (v *Viewer) attempts(req *http.Request) (*page, error) {
 	if data.Rows, err = v.attemptRows(chosen[data.Pager.from:data.Pager.to]); err != nil {
 		return nil, err
 	}
+	data.pictures(chosen, f)
 	p := &page{Title: "Attempts", Template: "attempts", Section: "Attempts", Data: data, Next: []command{{What: "The same in the terminal", Line: f.command()}}}
 	if len(chosen) > 1 {
 		p.Next = append(p.Next, command{What: "Compare the two newest", Line: shell("tally", "compare", chosen[1].ID, chosen[0].ID)})
 	}
 	return p, nil
 }
+
+// pictures draws what was chosen of one class: how each target did over attempts, and what
+// the attempts cost for how well they did.
+func (d *attemptsData) pictures(chosen []*history.Attempt, f attemptFilter) {
+	if f.Class == "" {
+		return
+	}
+	chosen = slices.Clone(chosen)
+	slices.SortFunc(chosen, func(a, b *history.Attempt) int { return cmp.Compare(a.Index, b.Index) })
+	of := make(map[string][]*history.Attempt)
+	var targets []string // the one that ran last first
+	for _, a := range slices.Backward(chosen) {
+		if of[a.Target] == nil {
+			targets = append(targets, a.Target)
+		}
+		of[a.Target] = append(of[a.Target], a)
+	}
+	var costs []priced
+	for i, target := range targets {
+		slices.Reverse(of[target])
+		points := scorecard.TrendOf(of[target])
+		if len(points) > 1 && i < trendsShown {
+			d.Trends = append(d.Trends, trendPicture{f.Class, target, trendChart(points, "Solve rate of "+f.Class+" by "+target), max(0, len(points)-trendMost)})
+		}
+		for _, p := range points {
+			label := p.Name
+			if label == "" {
+				label = p.Attempt
+			}
+			if at, ok := pricedOf(p, label); ok && !p.Part {
+				costs = append(costs, at)
+			} else {
+				d.Without++
+			}
+		}
+	}
+	d.MoreThan = max(0, len(targets)-trendsShown)
+	if len(costs) > costsMost {
+		return // points that nobody could tell apart
+	}
+	d.Costs = frontier(costs, "Cost against solve rate of attempts of "+f.Class)
+}
+
+// costsMost bounds the points of a picture of costs.
+const costsMost = 200
 
 // tagsOf are the tags that cases of an attempt have.
 func (v *Viewer) tagsOf(a *history.Attempt) []string {
@@ -79,7 +160,7 @@ func (v *Viewer) tagsOf(a *history.Attempt) []string {
 
 func (f attemptFilter) takes(a *history.Attempt) bool {
 	switch {
-	case f.Class != "" && a.Class != f.Class, f.Target != "" && a.Target != f.Target, f.Text != "" && !strings.Contains(strings.ToLower(a.ID), strings.ToLower(f.Text)):
+	case f.Class != "" && a.Class != f.Class, f.Target != "" && a.Target != f.Target, f.Text != "" && !hasText(a, f.Text):
 		return false
 	case f.State == "finished":
 		return a.Finished != nil
@@ -89,6 +170,11 @@ func (f attemptFilter) takes(a *history.Attempt) bool {
 		return a.Level == history.Scratch
 	}
 	return true
+}
+
+// hasText reports whether a text occurs in the id of an attempt, its name or its note.
+func hasText(a *history.Attempt, text string) bool {
+	return slices.ContainsFunc([]string{a.ID, a.Name, a.Note}, func(s string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(text)) })
 }
 
 func (f attemptFilter) order(list []*history.Attempt) {
@@ -125,6 +211,12 @@ func (v *Viewer) attemptRows(list []*history.Attempt) ([]attemptRow, error) {
 		if a.Finished != nil {
 			indexes = append(indexes, a.Finished.Index)
 		}
+		if a.Name != "" {
+			indexes = append(indexes, a.NamedAt)
+		}
+		if a.Note != "" {
+			indexes = append(indexes, a.NotedAt)
+		}
 	}
 	entries, err := v.entries(indexes...)
 	if err != nil {
@@ -139,6 +231,12 @@ func (v *Viewer) attemptRows(list []*history.Attempt) ([]attemptRow, error) {
 		row := attemptRow{Logged: l, Registered: entries[a.Index]}
 		if a.Finished != nil {
 			row.End = entries[a.Finished.Index]
+		}
+		if a.Name != "" {
+			row.Called.Name = entries[a.NamedAt]
+		}
+		if a.Note != "" {
+			row.Called.Note = entries[a.NotedAt]
 		}
 		rows = append(rows, row)
 	}

@@ -1,46 +1,63 @@
 package viewer
 
 import (
+	"fmt"
+	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/evidence"
-	"tallystick/internal/record/refusal"
 )
 
 type matrixData struct {
 	Class    string
 	Classes  []string
-	Columns  []scorecard.MatrixTarget
+	Target   string // "" for all
+	Targets  []string
+	Columns  []matrixColumn
 	Rows     []matrixRow
 	Pairs    []scorecard.MatrixPair
+	Apart    int // pairs that cannot be compared
 	Pager    pager
 	Only     bool // only cases that did not end alike
 	OnlyURL  string
 	AllURL   string
 	Attempts []matrixChoice
-	TooMany  bool
-	Apart    bool // the columns are of benches that differ
+	TooMany  bool // for comparing
+	Picture  template.HTML
+	Heat     *scorecard.Heat
+}
+
+// A matrixColumn is an attempt.
+type matrixColumn struct {
+	scorecard.TrendPoint
+	Target  string
+	Number  int
+	URL     string
+	Compare string // leads to the comparison with the column before it; "" for the first
 }
 
 // A matrixChoice is an attempt that could be a column.
 type matrixChoice struct {
-	ID     string
-	Chosen bool
+	ID, Name string
+	Chosen   bool
 }
 
 type matrixRow struct {
-	Case  string
-	Cells []matrixCell
+	Case, URL string
+	Cells     []matrixCell
+	Now       string // how it stands and since when
+	Corrected []string
 }
 
 type matrixCell struct {
-	scorecard.MatrixCell
 	Has       bool
+	Class     string
 	Text, URL string
 	// Entry, Field and As say where the text stands; Field is "" if it is computed, as of
 	// cases that ran several times.
@@ -52,14 +69,14 @@ type matrixCell struct {
 // maxColumns bounds the attempts of a matrix, and columnsAtFirst those that it
 // begins with; maxChoices those that are offered.
 const (
-	maxColumns     = 12
-	columnsAtFirst = 5
-	maxChoices     = 30
+	maxColumns     = 40
+	columnsAtFirst = 12
+	maxChoices     = 60
 )
 
 func (v *Viewer) matrix(req *http.Request) (*page, error) {
 	q := req.URL.Query()
-	data := &matrixData{Class: q.Get("class"), Only: q.Get("show") == "different", OnlyURL: with(q, "show", "different", "page", ""), AllURL: with(q, "show", "", "page", "")}
+	data := &matrixData{Class: q.Get("class"), Target: q.Get("target"), Only: q.Get("show") == "different", OnlyURL: with(q, "show", "different", "page", ""), AllURL: with(q, "show", "", "page", "")}
 	for _, a := range v.r.History.Attempts {
 		data.Classes = append(data.Classes, a.Class)
 	}
@@ -71,12 +88,14 @@ func (v *Viewer) matrix(req *http.Request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := v.fillMatrix(data, chosen, q); err != nil {
-		return nil, err
+	if len(chosen) > 0 {
+		if err := v.fillMatrix(data, chosen, q); err != nil {
+			return nil, err
+		}
 	}
 	words := []string{"tally", "compare"}
-	for _, a := range chosen[max(0, len(chosen)-2):] {
-		words = append(words, a.ID)
+	for _, a := range data.Columns[max(0, len(data.Columns)-2):] {
+		words = append(words, a.Attempt)
 	}
 	p := &page{Title: "Matrix", Template: "matrix", Section: "Matrix", Data: data}
 	if len(words) == 4 {
@@ -100,111 +119,149 @@ func (v *Viewer) columns(data *matrixData, asked []string) ([]*history.Attempt, 
 		chosen = append(chosen, a)
 	}
 	for _, a := range slices.Backward(v.r.History.Attempts) {
-		if a.Class != data.Class || len(data.Attempts) == maxChoices {
+		if a.Class != data.Class {
+			continue
+		}
+		data.Targets = append(data.Targets, a.Target)
+		if data.Target != "" && a.Target != data.Target || len(data.Attempts) == maxChoices {
 			continue
 		}
 		if len(asked) == 0 && len(chosen) < columnsAtFirst {
 			chosen = append(chosen, a)
 		}
-		data.Attempts = append(data.Attempts, matrixChoice{a.ID, slices.Contains(chosen, a)})
+		data.Attempts = append(data.Attempts, matrixChoice{a.ID, a.Name, slices.Contains(chosen, a)})
 	}
+	data.Targets = names(data.Targets)
 	slices.SortFunc(chosen, func(a, b *history.Attempt) int { return int(a.Index - b.Index) })
 	return slices.Compact(chosen), nil
 }
 
-// maxMatrixTasks bounds the tasks of a matrix, which is made in memory.
-const maxMatrixTasks = 40_000
+// maxPairedTasks bounds the tasks of attempts that are compared with each other for a page.
+const maxPairedTasks = 60_000
 
-func (v *Viewer) fillMatrix(data *matrixData, chosen []*history.Attempt, q url.Values) error {
+func (v *Viewer) fillMatrix(data *matrixData, chosen []*history.Attempt, q url.Values) (err error) {
 	tasks := 0
-	for _, a := range chosen {
+	for i, a := range chosen {
 		tasks += a.Tasks()
+		c := matrixColumn{TrendPoint: scorecard.TrendOf(chosen[i : i+1])[0], Target: a.Target, Number: a.Ordinal, URL: attemptURL(a.ID)}
+		if i > 0 {
+			c.Compare = "/compare?" + url.Values{"a": {chosen[i-1].ID}, "b": {a.ID}}.Encode()
+		}
+		data.Columns = append(data.Columns, c)
 	}
-	if data.TooMany = tasks > maxMatrixTasks; data.TooMany {
-		return nil
-	}
-	var entries []scorecard.MatrixEntry
-	for _, a := range chosen {
-		card, err := scorecard.Of(v.r.History, scorecard.View{Attempts: []*history.Attempt{a}})
-		if err != nil {
+	if data.TooMany = tasks > maxPairedTasks; !data.TooMany {
+		if data.Pairs, data.Apart, err = scorecard.Pairs(chosen); err != nil {
 			return err
 		}
-		entries = append(entries, scorecard.MatrixEntry{Target: a.ID, Attempt: a, Card: card})
 	}
-	if len(entries) == 0 {
-		return nil
-	}
-	m, err := scorecard.MatrixOf(entries)
-	if refusal.Is(err, refusal.NotComparable) {
-		m, data.Apart, err = scorecard.GridOf(entries), true, nil
-	}
-	if err != nil {
-		return err
-	}
-	data.Columns, data.Pairs = m.Targets, m.Pairs
-	cases := m.Cases
+	h := scorecard.HeatOf(chosen)
+	data.Heat = h
+	cases := h.Cases
 	if data.Only {
-		cases = slices.DeleteFunc(slices.Clone(cases), func(c scorecard.MatrixRow) bool { return alike(c, len(m.Targets)) })
+		cases = cases[:h.Differ]
 	}
 	data.Pager = newPager(q, len(cases), rowsOnPage)
-	records := recordsOf(chosen)
-	for _, c := range cases[data.Pager.from:data.Pager.to] {
-		row := matrixRow{Case: c.Case}
-		for _, t := range m.Targets {
-			cell, has := c.Results[t.Target]
-			x := matrixCell{MatrixCell: cell, Has: has, URL: caseURL(t.Attempt, c.Case, 1)}
-			if x.Text = OutcomeName(cell.Outcome); cell.Of > 1 {
-				x.Text = strconv.Itoa(cell.Passed) + " of " + strconv.Itoa(cell.Of)
-			} else if cell.Score != nil && cell.Outcome == evidence.Failed && *cell.Score > 0 {
-				x.Text = Number(*cell.Score)
-			}
-			x.name(records[t.Attempt][c.Case])
-			row.Cells = append(row.Cells, x)
-		}
-		data.Rows = append(data.Rows, row)
+	if data.Pager.Pages > 1 {
+		data.Picture = heatPicture(h)
+	}
+	for _, r := range h.Rows(cases[data.Pager.from:data.Pager.to]) {
+		data.Rows = append(data.Rows, newMatrixRow(data, chosen, r))
 	}
 	return nil
 }
 
-// recordsOf are the records of attempts in which each case ran once, by case.
-func recordsOf(chosen []*history.Attempt) map[string]map[string]*history.Case {
-	out := make(map[string]map[string]*history.Case)
-	for _, a := range chosen {
-		if a.Plan.Repeat > 1 {
-			continue
-		}
-		out[a.ID] = make(map[string]*history.Case)
-		for c := range a.Cases() {
-			if c.Index >= 0 {
-				out[a.ID][c.ID] = c
+func newMatrixRow(data *matrixData, chosen []*history.Attempt, r scorecard.HeatRow) matrixRow {
+	row := matrixRow{Case: r.ID, URL: corpusCaseURL(data.Class, r.ID), Now: nowWords(data.Columns, r.HeatCase)}
+	for k, result := range r.Results {
+		x := matrixCell{Has: result != nil}
+		if result != nil {
+			x.fill(chosen[k].ID, result)
+			for _, c := range result.Cases {
+				if text := c.BesideChange(); text != "" {
+					row.Corrected = append(row.Corrected, chosen[k].ID+": "+text)
+				}
 			}
 		}
+		row.Cells = append(row.Cells, x)
 	}
-	return out
+	return row
 }
 
-// name says where the text of a cell stands, if a record has it.
-func (x *matrixCell) name(c *history.Case) {
-	switch {
-	case c == nil:
-	case x.Text == OutcomeName(c.Outcome()):
-		x.Entry, x.Field, x.As = c.Index, "/outcome", AsOutcome
-	case x.Text == Number(c.Score):
-		x.Entry, x.Field, x.As = c.Index, "/score/score", AsNumber
-	}
-}
-
-// alike reports whether a case ended the same way in every column.
-func alike(c scorecard.MatrixRow, columns int) bool {
-	if len(c.Results) != columns {
-		return false
-	}
-	first := evidence.Outcome("")
-	for _, cell := range c.Results {
-		if first != "" && cell.Outcome != first {
-			return false
+// fill says what became of a case, and where that stands if a record has it.
+func (x *matrixCell) fill(attempt string, r *scorecard.Reduced) {
+	x.URL, x.Class, x.Text = caseURL(attempt, r.ID, 1), stateClass(r.Outcome), OutcomeName(r.Outcome)
+	if len(r.Cases) > 1 {
+		x.Text = strconv.Itoa(r.Passed) + " of " + strconv.Itoa(r.Of)
+		if r.Outcome == scorecard.Mixed {
+			x.Class = "mixed"
 		}
-		first = cell.Outcome
+		return
 	}
-	return true
+	c := r.Cases[0]
+	if c.Unanswered() {
+		x.Class = "unscored"
+	}
+	if c.Index < 0 {
+		return
+	}
+	x.Entry, x.Field, x.As = c.Index, "/outcome", AsOutcome
+	if c.Outcome() == evidence.Failed && c.Score > 0 {
+		x.Text, x.Field, x.As = Number(c.Score), "/score/score", AsNumber
+		x.Class = "failed partly"
+	}
 }
+
+// nowWords say how a case stands in the last column, and since when. Columns of several
+// targets have no common past.
+func nowWords(columns []matrixColumn, c scorecard.HeatCase) string {
+	if slices.ContainsFunc(columns, func(x matrixColumn) bool { return x.Target != columns[0].Target }) {
+		return ""
+	}
+	since, passes := c.Since()
+	if since < 0 {
+		return "not in the last"
+	}
+	words := "does not pass"
+	if passes {
+		words = "passes"
+	}
+	if since > 0 {
+		words += " since number " + strconv.Itoa(columns[since].Number)
+	}
+	if n := c.Changes(); n > 2 {
+		words += ", changed " + strconv.Itoa(n) + " times"
+	}
+	return words
+}
+
+// heatRows is how many rows the picture of all cases has.
+const heatRows = 240
+
+// heatPicture draws all cases that did not pass everywhere, where a page has only some.
+func heatPicture(h *scorecard.Heat) template.HTML {
+	n := h.Differ + h.Never
+	if n == 0 {
+		return ""
+	}
+	shown := min(n, heatRows)
+	var b strings.Builder
+	words := fmt.Sprintf("%s by %s: %d did not end alike in all of them, %d passed in none", plural(n, "case"), plural(len(h.Attempts), "attempt"), h.Differ, h.Never)
+	fmt.Fprintf(&b, `<svg class="heatmap" viewBox="0 0 %d %d" preserveAspectRatio="none" role="img" aria-label="%s">`, len(h.Attempts)*10, shown, template.HTMLEscapeString(words))
+	for k := range h.Attempts {
+		for y := 0; y < shown; {
+			letter, from := h.Cases[y*n/shown].Past[k], y
+			for y < shown && h.Cases[y*n/shown].Past[k] == letter {
+				y++
+			}
+			fmt.Fprintf(&b, `<rect class="%s" x="%d" y="%d" width="9" height="%d"/>`, heatClasses[letter], k*10, from, y-from)
+		}
+	}
+	b.WriteString(`</svg>`)
+	return template.HTML(b.String())
+}
+
+// heatClasses are the classes in the stylesheet of the letters of a past.
+var heatClasses = map[byte]string{'p': "passed", 'f': "failed", 'e': "errored", 't': "truncated", 'u': "unscored", 'm': "mixed", 's': "skipped", 'n': "not-run", '.': "absent"}
+
+// corpusCaseURL is where a case of the corpus is.
+func corpusCaseURL(class, id string) string { return address("corpus", class, "case", id) }

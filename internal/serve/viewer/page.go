@@ -70,6 +70,7 @@ var functions = template.FuncMap{
 	"took":       took,
 	"bar":        outcomeBar,
 	"short":      short,
+	"minute":     minute,
 	"bounds":     func(ci [2]float64) string { return Percent(ci[0]) + " – " + Percent(ci[1]) },
 	"points":     points,
 	"usd":        func(f float64) string { return Dollars(int64(f*1e6 + 0.5)) },
@@ -138,6 +139,9 @@ func took(ms int64) string {
 	}
 	return fmt.Sprintf("%d h %02d min", ms/3_600_000, ms/60_000%60)
 }
+
+// minute is a time to the minute, for tables.
+func minute(t evidence.Time) string { return t.Go().UTC().Format("2006-01-02 15:04") }
 
 // short is a digest with its middle left out; the whole of it is in a title.
 func short(digest fmt.Stringer) string {

@@ -36,6 +36,7 @@ var looks = []look{
 	{"style.css", nil},
 	{"check.css", nil},
 	{"keys.js", nil},
+	{"overview.css", nil},
 	{"compare.css", nil},
 	{"compare.js", []string{"compare"}},
 	{"review.css", []string{"review", "review_queue", "review_case", "review_draft", "review_job"}},
