@@ -15,13 +15,28 @@ import (
 	"io/fs"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"tallystick/internal/share/browser"
 )
 
-//go:embed layout.html style.css keys.js
+//go:embed layout.html *.css *.js
 var files embed.FS
+
+// A look is a stylesheet or a script, and the pages that load it.
+type look struct {
+	file  string
+	pages []string // their templates; none for every page
+}
+
+// looks are applied in this order. What is for one page only has a file and a line of its
+// own here, so that no page waits for what another one needs.
+var looks = []look{
+	{"style.css", nil},
+	{"check.css", nil},
+	{"keys.js", nil},
+}
 
 // Policy lets a page load its own server's files and nothing else.
 const Policy = filePolicy + "; frame-ancestors 'none'"
@@ -56,6 +71,22 @@ const SiteSigned = "site.json"
 
 // Policy is the content policy of a page that no server sends headers with.
 func (*Page) Policy() string { return filePolicy }
+
+// Styles are the stylesheets that the page loads.
+func (p *Page) Styles() []string { return p.looks(".css") }
+
+// Scripts are the scripts that the page loads, besides the one that checks it.
+func (p *Page) Scripts() []string { return p.looks(".js") }
+
+func (p *Page) looks(kind string) []string {
+	var names []string
+	for _, l := range looks {
+		if path.Ext(l.file) == kind && (l.pages == nil || slices.Contains(l.pages, p.Template)) {
+			names = append(names, l.file)
+		}
+	}
+	return names
+}
 
 // A Link is a text and where it leads.
 type Link struct{ Text, URL string }

@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -40,5 +41,30 @@ func TestPagesFromDiskLookAsTheViewerDoes(t *testing.T) {
 	}
 	if at < 60 {
 		t.Errorf("only %d lines were compared", at)
+	}
+}
+
+// A file that no line names is loaded by no page, and a line that names none has every
+// page fail.
+func TestEveryLookIsAFileAndEveryFileALook(t *testing.T) {
+	for _, l := range looks {
+		if _, found := FindAsset(l.file); !found {
+			t.Errorf("looks names %s, which is not there", l.file)
+		}
+	}
+	for _, pattern := range []string{"*.css", "*.js"} {
+		names, err := fs.Glob(files, pattern)
+		if err != nil || len(names) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, names, err)
+		}
+		for _, name := range names {
+			if !slices.ContainsFunc(looks, func(l look) bool { return l.file == name }) {
+				t.Errorf("no line of looks names %s", name)
+			}
+		}
+	}
+	everywhere := &Page{Template: "none of ours"}
+	if got := everywhere.Styles(); !slices.Equal(got, []string{"style.css", "check.css"}) {
+		t.Errorf("every page loads %q", got)
 	}
 }
