@@ -267,6 +267,9 @@ func routes() []route {
 		{pattern: "/attempts", show: (*Viewer).attempts, section: "Attempts"},
 		{pattern: "/attempt/{id}", show: (*Viewer).attempt},
 		{pattern: "/attempt/{id}/case/{case}", show: (*Viewer).caseOf},
+		{pattern: "/attempt/{id}/case/{case}/log", show: (*Viewer).caseOf},
+		{pattern: "/attempt/{id}/case/{case}/evidence", show: (*Viewer).caseOf},
+		{pattern: "/attempt/{id}/case/{case}/history", show: (*Viewer).caseOf},
 		{pattern: "/matrix", show: (*Viewer).matrix, section: "Matrix"},
 		{pattern: "/compare", show: (*Viewer).compare},
 		{pattern: "/golden/{class}/{target}/{case}", show: (*Viewer).golden},
@@ -299,6 +302,7 @@ func (v *Viewer) serve() {
 		v.mux.HandleFunc("GET "+r.pattern, v.page(func(req *http.Request) (*page, error) { return r.show(v, req) }))
 	}
 	v.mux.HandleFunc("GET /attempt/{id}/case/{case}/events", v.events)
+	v.mux.HandleFunc("GET /attempt/{id}/case/{case}/conversation.md", v.conversation)
 	v.mux.HandleFunc("GET /attempt/{id}/case/{case}/piece/{digest}", v.piece)
 	v.mux.HandleFunc("GET /blob/{digest}", v.blob)
 	v.mux.HandleFunc("GET /receipt/{index}", v.receipt)

@@ -36,6 +36,8 @@ var looks = []look{
 	{"style.css", nil},
 	{"check.css", nil},
 	{"keys.js", nil},
+	{"case.css", []string{"case"}},
+	{"case.js", []string{"case"}},
 }
 
 // Policy lets a page load its own server's files and nothing else.
