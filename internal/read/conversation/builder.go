@@ -493,7 +493,7 @@ func (c *Conversation) Find(seq int) *Item {
 }
 
 // String names the events of an item, as in "3 to 5, 9".
-func (i *Item) String() string {
+func (i Item) String() string {
 	var parts []string
 	for k := 0; k < len(i.Events); k++ {
 		from := i.Events[k]

@@ -52,7 +52,7 @@ type Item struct {
 }
 
 // Seq is the number of its first event.
-func (i *Item) Seq() int { return i.Events[0] }
+func (i Item) Seq() int { return i.Events[0] }
 
 // A Text is a text of an event, or the beginning of one.
 type Text struct {
@@ -129,6 +129,9 @@ type Message struct {
 	Text Text
 }
 
+// Words are the text of a message, for templates, which know no addresses.
+func (m Message) Words() *Text { return &m.Text }
+
 // A Call is a call of a tool, from all events about it.
 type Call struct {
 	Name    string // "" if it was not given
@@ -162,6 +165,9 @@ type Arg struct {
 	Name  string
 	Value Text
 }
+
+// Words are the value, for templates.
+func (a Arg) Words() *Text { return &a.Value }
 
 // A Decision is what the policy said, in an event.
 type Decision struct {
@@ -215,6 +221,9 @@ type Memory struct {
 	Undone      *Undone
 }
 
+// Now is what was to be remembered, for templates.
+func (m *Memory) Now() *Text { return &m.After }
+
 // Files are changes of the working folder that were seen together.
 type Files struct{ Changed []FileChange }
 
@@ -238,4 +247,12 @@ type Note struct {
 	Texts     []Text
 	Decisions []Decision // of a hand-off or a question
 	Approvals []Approval
+}
+
+// Words are the texts, for templates.
+func (n *Note) Words() (list []*Text) {
+	for i := range n.Texts {
+		list = append(list, &n.Texts[i])
+	}
+	return list
 }

@@ -136,7 +136,8 @@ func (b *builder) wholeOf(c *trajectory.Content) ([]byte, bool) {
 	if !c.Truncated && !c.Lossy {
 		return []byte(c.Head), true
 	}
-	return b.options.Whole(c.Digest)
+	whole, ok := b.options.Whole(c.Digest)
+	return whole, ok && isText(whole)
 }
 
 // whole gives a text as much as the evidence has, up to what people read at once.

@@ -33,7 +33,7 @@ func (p place) segments() []string { return strings.Split(strings.Trim(p.path, "
 // A search can ask for anything, so it has no file.
 var queryOf = map[string][]string{
 	"attempts": {"class", "page"},
-	"attempt":  {"state", "tag", "page", "repeat", "from"},
+	"attempt":  {"state", "tag", "page", "repeat", "from", "kind"},
 	"matrix":   {"class", "show", "page"},
 	"compare":  {"a", "b", "case"},
 	"corpus":   {"page"},
@@ -63,7 +63,7 @@ func placeOf(from place, ref string) (to place, fragment string, ok bool) {
 		}
 	}
 	to.tidy()
-	return to, u.EscapedFragment(), !(to.query.Has("state") && to.query.Has("tag"))
+	return to, u.EscapedFragment(), !(to.query.Has("state") && to.query.Has("tag") || to.query.Has("kind") && to.query.Has("from"))
 }
 
 // tidy leaves out what is there anyway, and lets a window of events begin where

@@ -326,7 +326,7 @@ func (w *walker) events(at place) ([]byte, string, error) {
 }
 
 // linking are the attributes that lead to another file.
-var linking = []string{"href", "src", "data-trajectory", "data-evidence", "data-grading"}
+var linking = []string{"href", "src", "data-trajectory", "data-evidence", "data-grading", "data-piece", "data-copy-from"}
 
 // linksOf are the places that a page leads to, and the receipts of the entries that
 // its values name.

@@ -37,10 +37,21 @@ type caseData struct {
 	DiffCut    bool   // lines of the diff, or their ends, are left out
 	DiffURL    string // the whole of it
 
+	Tab     string
+	Tabs    []caseTab
+	Before  *link // the case before in the order of the attempt's page
+	After   *link
+	Talk    *talk // nil if the transcript is not told as a conversation
+	Untold  string
+	Failure *link // where it went wrong
+	Runs    []caseRun
+	Older   int // runs that are not listed
+
 	GradingURL string // where the checks stand that the table shows; "" if it cannot be compared
 
-	kept    map[string]bool // the pieces of the evidence
-	grading any             // the document with the checks
+	kept     map[string]bool // the pieces of the evidence
+	grading  any             // the document with the checks
+	diffText string          // of the folder
 }
 
 // An evidenceFile is a piece that the record names.
@@ -77,42 +88,82 @@ func (v *Viewer) caseOf(req *http.Request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, data := c.Dossier(), &caseData{Case: c}
-	if data.Record, err = v.entry(c.Index); err != nil {
-		return nil, err
-	}
-	base := address("attempt", a.ID, "case", c.ID)
-	if err := v.transcriptOf(data, base, req.URL.Query()); err != nil {
-		return nil, err
-	}
-	why := answer.WhyOf
-	if data.Long {
-		why = answer.WhyInShort
-	}
-	if data.Why, err = why(c); err != nil {
-		return nil, err
-	}
-	data.Decisive = grade.Decisive(data.Why.Checks)
-	if c.Amendment != nil {
-		if data.Amended, err = v.entry(c.Amendment.Index); err != nil {
-			return nil, err
+	tab := caseTabs[0].name
+	for _, t := range caseTabs[1:] {
+		if strings.HasSuffix(req.URL.Path, "/case/"+req.PathValue("case")+t.path) {
+			tab = t.name
 		}
 	}
-	if !data.Why.HeldOut {
-		data.Pretty = pretty(data.Record.Raw)
-		v.evidenceOf(data, base)
+	data, err := v.caseContent(c, tab, req.URL.Query())
+	if err != nil {
+		return nil, err
 	}
-	for x := range a.Cases() {
-		if x.ID == c.ID && x.Index >= 0 && a.Plan.Repeat > 1 {
-			data.Repeats = append(data.Repeats, link{Text: strconv.Itoa(int(x.Repeat)), URL: caseURL(a.ID, x.ID, int(x.Repeat))})
-		}
-	}
+	a := c.Dossier()
 	p := &page{Title: c.ID, Template: "case", Section: "Attempts", Data: data,
 		Crumbs: []link{{Text: "Attempts", URL: "/attempts"}, {Text: a.ID, URL: attemptURL(a.ID)}, {Text: c.ID, URL: ""}}, Next: caseCommands(c)}
 	if data.Transcript != nil && data.Transcript.Checking {
 		p.Live = req.URL.RequestURI()
 	}
 	return p, nil
+}
+
+// caseContent gathers what a page shows of a case: one of its tabs. The template "case"
+// draws it, wherever it stands.
+func (v *Viewer) caseContent(c *dossier.Case, tab string, q url.Values) (*caseData, error) {
+	data := &caseData{Case: c, Tab: tab}
+	a, base := c.Dossier(), address("attempt", c.Dossier().ID, "case", c.ID)
+	data.Tabs = tabsOf(base, tab, q)
+	held, err := c.IsHidden()
+	if err == nil {
+		data.Record, err = v.entry(c.Index)
+	}
+	if err == nil {
+		data.Before, data.After, err = v.besides(c)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !held {
+		data.Pretty = pretty(data.Record.Raw)
+		v.evidenceOf(data, base)
+	}
+	switch tab {
+	case "History":
+		data.Runs, data.Older, err = v.runsOf(c)
+	case "Evidence":
+	default:
+		err = v.transcriptOf(data, base, q)
+	}
+	if err == nil {
+		err = v.whyOf(data)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for x := range a.Cases() {
+		if x.ID == c.ID && x.Index >= 0 && a.Plan.Repeat > 1 {
+			data.Repeats = append(data.Repeats, link{Text: strconv.Itoa(int(x.Repeat)), URL: caseURL(a.ID, x.ID, int(x.Repeat))})
+		}
+	}
+	return data, nil
+}
+
+// whyOf adds why the case ended as it did.
+func (v *Viewer) whyOf(data *caseData) (err error) {
+	why := answer.WhyOf
+	if data.Long || data.Tab != caseTabs[0].name { // the other tabs say it in short
+		why = answer.WhyInShort
+	}
+	if data.Why, err = why(data.Case); err != nil {
+		return err
+	}
+	data.Decisive = grade.Decisive(data.Why.Checks)
+	data.matchGrading()
+	data.Failure = data.failure()
+	if data.Case.Amendment != nil {
+		data.Amended, err = v.entry(data.Case.Amendment.Index)
+	}
+	return err
 }
 
 func caseCommands(c *dossier.Case) []command {
@@ -148,8 +199,9 @@ func (v *Viewer) transcriptOf(data *caseData, base string, q url.Values) error {
 		t, err = v.settle(s)
 	}
 	if err == nil && t == nil {
-		if data.Transcript, err = beingChecked(s.opened, base, q); err == nil {
-			return nil
+		var p *trajectory.Peeked
+		if data.Transcript, p, err = beingChecked(s.opened, base+data.tabPath(), base, q); err == nil {
+			return v.talkOf(data, p.Lines, nil)
 		}
 		// It is not even in the form of one: verifying it tells what is wrong.
 		t, err = v.script(data.Case)
@@ -161,8 +213,48 @@ func (v *Viewer) transcriptOf(data *caseData, base string, q url.Values) error {
 		data.Missing = err.Error()
 		return nil
 	}
-	data.Transcript, err = newTranscript(t, base, q)
-	return err
+	var lines [][]byte
+	if data.Transcript, lines, err = newTranscript(t, base+data.tabPath(), base, q); err != nil {
+		return err
+	}
+	var before []byte
+	if data.Transcript.From > 1 {
+		first, err := t.Lines(1, 1)
+		if err != nil {
+			return err
+		}
+		before = first[0]
+	}
+	return v.talkOf(data, lines, before)
+}
+
+// tabPath is what the address of the tab adds to that of the case.
+func (d *caseData) tabPath() string {
+	for _, t := range caseTabs {
+		if t.name == d.Tab {
+			return t.path
+		}
+	}
+	return ""
+}
+
+// talkOf tells the window as a conversation, where that tab is open. Lines that cannot be
+// read as events are shown on the other tab, as they are.
+func (v *Viewer) talkOf(data *caseData, lines [][]byte, before []byte) (err error) {
+	if data.Tab != caseTabs[0].name {
+		return nil
+	}
+	if data.Talk, err = v.newTalk(data, lines, before); err != nil {
+		data.Untold, err = err.Error(), nil
+		return err
+	}
+	for i := range data.Transcript.Turns {
+		t := &data.Transcript.Turns[i]
+		if t.InWindow {
+			t.Items = data.Talk.outlineItems(t.N)
+		}
+	}
+	return nil
 }
 
 // evidenceOf adds what the record names, and what the agent left.
@@ -212,7 +304,8 @@ func (v *Viewer) evidenceOf(data *caseData, base string) {
 	if files.Diff != nil {
 		add("diff of the folder", *files.Diff)
 		if text, err := v.r.Piece(*files.Diff); err == nil {
-			data.Diff, data.DiffCut = diffLines(string(text))
+			data.diffText = string(text)
+			data.Diff, data.DiffCut = diffLines(data.diffText)
 			data.DiffURL = data.PieceURL(files.Diff.String())
 		}
 	}
@@ -233,9 +326,16 @@ func (v *Viewer) gradingOf(data *caseData, name string) {
 		return
 	}
 	doc, err := decode(piece)
-	checks, _ := at(doc, "/checks")
-	if list, ok := checks.([]any); err == nil && ok && len(list) == len(data.Why.Checks) {
+	if err == nil {
 		data.grading, data.GradingURL = doc, data.PieceURL(name)
+	}
+}
+
+// matchGrading drops the document if it is not that of the checks that are shown.
+func (d *caseData) matchGrading() {
+	checks, _ := at(d.grading, "/checks")
+	if list, ok := checks.([]any); !ok || len(list) != len(d.Why.Checks) || d.Why.HeldOut {
+		d.grading, d.GradingURL = nil, ""
 	}
 }
 

@@ -72,6 +72,16 @@ var lanes = map[trajectory.Type]string{
 
 var laneNames = []string{"model", "tools", "policy", "memory", "files"}
 
+// otherLane is that of the types without one.
+const otherLane = "other"
+
+func laneOf(t trajectory.Type) string {
+	if lane := lanes[t]; lane != "" {
+		return lane
+	}
+	return otherLane
+}
+
 // newEvent makes an event of its line, which was verified.
 func newEvent(seq int, line []byte, o outlineOf) (event, error) {
 	doc, err := decode(line)

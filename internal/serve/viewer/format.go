@@ -21,6 +21,7 @@ const (
 	AsTime    = browser.AsTime
 	AsBool    = browser.AsBool
 	AsOutcome = browser.AsOutcome
+	AsJSON    = browser.AsJSON
 
 	AsCost     = browser.AsCost
 	AsTotal    = browser.AsTotal

@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	hrefs      = regexp.MustCompile(` (?:href|src|action|data-trajectory|data-evidence|data-grading)="([^"]*)"`)
+	hrefs      = regexp.MustCompile(` (?:href|src|action|data-trajectory|data-evidence|data-grading|data-piece)="([^"]*)"`)
 	values     = regexp.MustCompile(`<span[^>]*? data-entry="(\d+)" data-field="([^"]*)" data-as="([^"]*)">([^<]*)</span>`)
 	eventField = regexp.MustCompile(`data-field="(/payload[^"]*)"`)
 )

@@ -38,6 +38,9 @@ type transcript struct {
 	After    string
 	Timeline template.HTML
 	Checking bool // it is not verified yet
+	Trouble  int  // the first event that failed or was denied; 0 if none did
+	Kinds    []stateTab
+	Kind     string // of the events that are listed; "" for all
 
 	here func(seq int) string // address of the window from an event on
 }
@@ -53,37 +56,45 @@ type turn struct {
 	Denied    int
 	Failed    int
 	InWindow  bool
+	Items     []link // what is in it, where that is told
 }
 
-// newTranscript makes the window that begins at an event.
-func newTranscript(t *dossier.Transcript, base string, q url.Values) (*transcript, error) {
+// newTranscript makes the window that begins at an event. page is the address of the tab,
+// base that of the case.
+func newTranscript(t *dossier.Transcript, page, base string, q url.Values) (*transcript, [][]byte, error) {
 	from := min(fromOf(q), max(1, t.Len()))
 	lines, err := t.Lines(from, eventsInWindow)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	out := &transcript{Head: t.File.Head.String(), From: from, Len: t.Len(), Bytes: t.Bytes}
-	if err := out.window(lines, func(i int) outlineOf { return t.Outline.At(from - 1 + i) }, base, q); err != nil {
-		return nil, err
+	if err := out.window(lines, func(i int) outlineOf { return t.Outline.At(from - 1 + i) }, page, base, q); err != nil {
+		return nil, nil, err
 	}
 	out.outline(t.Outline.All(), 1)
 	out.Timeline = timeline(&t.Outline, out.From, out.To)
-	return out, nil
+	seq := 0
+	for e := range t.Outline.All() {
+		if seq++; (e.Denied || e.Failed) && out.Trouble == 0 {
+			out.Trouble = seq
+		}
+	}
+	return out, lines, nil
 }
 
 // beingChecked makes the same window of a transcript that is not verified yet. It has
 // the outline of its own events only.
-func beingChecked(o *dossier.OpenTranscript, base string, q url.Values) (*transcript, error) {
+func beingChecked(o *dossier.OpenTranscript, page, base string, q url.Values) (*transcript, *trajectory.Peeked, error) {
 	p, err := o.Peek(fromOf(q), eventsInWindow)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	out := &transcript{Head: o.File.Head.String(), From: p.From, Len: p.Total, Bytes: o.Bytes, Checking: true}
-	if err := out.window(p.Lines, func(i int) outlineOf { return p.Outline[i] }, base, q); err != nil {
-		return nil, err
+	if err := out.window(p.Lines, func(i int) outlineOf { return p.Outline[i] }, page, base, q); err != nil {
+		return nil, nil, err
 	}
 	out.outline(slices.Values(p.Outline), p.From)
-	return out, nil
+	return out, p, nil
 }
 
 // fromOf is the event that an address asks for.
@@ -96,7 +107,7 @@ func fromOf(q url.Values) int {
 }
 
 // window adds the events of lines, and the addresses of the windows around them.
-func (s *transcript) window(lines [][]byte, outline func(int) outlineOf, base string, q url.Values) error {
+func (s *transcript) window(lines [][]byte, outline func(int) outlineOf, page, base string, q url.Values) error {
 	s.Address = base + "/events" + with(url.Values{}, "repeat", q.Get("repeat"))
 	for i, line := range lines {
 		e, err := newEvent(s.From+i, line, outline(i))
@@ -106,14 +117,37 @@ func (s *transcript) window(lines [][]byte, outline func(int) outlineOf, base st
 		s.Events = append(s.Events, e)
 	}
 	s.To = s.From + len(lines) - 1
-	s.here = func(seq int) string { return base + with(q, "from", strconv.Itoa(max(seq, 1))) }
+	s.here = func(seq int) string { return page + with(q, "from", strconv.Itoa(max(seq, 1)), "kind", "") }
 	if s.From > 1 {
 		s.Before = s.here(s.From - eventsInWindow)
 	}
 	if s.To < s.Len {
 		s.After = s.here(s.To + 1)
 	}
+	s.filter(page, q)
 	return nil
+}
+
+// filter leaves the events of one kind, if the address asks for it, and says how many of
+// each kind there are in this part.
+func (s *transcript) filter(page string, q url.Values) {
+	counts := map[string]int{}
+	for i := range s.Events {
+		counts[laneOf(s.Events[i].Type)]++
+	}
+	s.Kinds = []stateTab{{"All", page + with(q, "kind", ""), len(s.Events), true}}
+	for _, name := range append(slices.Clone(laneNames), otherLane) {
+		if counts[name] > 0 {
+			current := q.Get("kind") == name
+			s.Kinds = append(s.Kinds, stateTab{strings.ToUpper(name[:1]) + name[1:], page + with(q, "kind", name), counts[name], current})
+			if current {
+				s.Kind, s.Kinds[0].Current = name, false
+			}
+		}
+	}
+	if s.Kind != "" {
+		s.Events = slices.DeleteFunc(s.Events, func(e event) bool { return laneOf(e.Type) != s.Kind })
+	}
 }
 
 // maxTurns bounds the outline: those around the window are shown.
@@ -199,7 +233,7 @@ func timeline(all *trajectory.Outline, from, to int) template.HTML {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg class="timeline" viewBox="0 0 %d %d" role="img" aria-label="When what happened, over %s; the transcript has the times">`, left+width+4, row*len(laneNames)+18, took(span))
+	fmt.Fprintf(&b, `<svg class="timeline" viewBox="0 0 %d %d" role="img" aria-label="When what happened, over %s since the case began; the events have the times">`, left+width+4, row*len(laneNames)+18, took(span))
 	x := func(ms int64) float64 { return left + float64(ms)*width/float64(span) }
 	start := x(all.At(from - 1).AtMS)
 	fmt.Fprintf(&b, `<rect class="window" x="%.1f" y="0" width="%.1f" height="%d"/>`, start, max(x(all.At(max(to, from)-1).AtMS)-start, 1), row*len(laneNames))

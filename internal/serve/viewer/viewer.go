@@ -276,6 +276,9 @@ func routes() []route {
 		{pattern: "/attempt/{id}/case/{case}", show: (*Viewer).caseOf},
 		{pattern: "/matrix", show: (*Viewer).matrix, section: "Matrix", rest: true},
 		{pattern: "/compare", show: (*Viewer).compare, section: "Compare"},
+		{pattern: "/attempt/{id}/case/{case}/log", show: (*Viewer).caseOf},
+		{pattern: "/attempt/{id}/case/{case}/evidence", show: (*Viewer).caseOf},
+		{pattern: "/attempt/{id}/case/{case}/history", show: (*Viewer).caseOf},
 		{pattern: "/golden/{class}/{target}/{case}", show: (*Viewer).golden},
 		{pattern: "/corpus", show: (*Viewer).corpus, section: "Corpus"},
 		{pattern: "/corpus/{class}", show: (*Viewer).class},
@@ -319,6 +322,7 @@ func (v *Viewer) serve() {
 		v.mux.HandleFunc("POST "+writePath, v.wish)
 	}
 	v.mux.HandleFunc("GET /attempt/{id}/case/{case}/events", v.events)
+	v.mux.HandleFunc("GET /attempt/{id}/case/{case}/conversation.md", v.conversation)
 	v.mux.HandleFunc("GET /attempt/{id}/case/{case}/piece/{digest}", v.piece)
 	v.mux.HandleFunc("GET /blob/{digest}", v.blob)
 	v.mux.HandleFunc("GET /receipt/{index}", v.receipt)

@@ -8,7 +8,7 @@ import { blake3 } from "./hash.js";
 import { canonical, get, pointer } from "./canon.js";
 import { parseKey, verifyReceipt, verifyCheckpoint } from "./receipt.js";
 import { Unanswered, followChain } from "./chain.js";
-import { Difference, compareCell, compareEvents, entryOf, isEntryCell } from "./page.js";
+import { Difference, compareCell, compareEvents, contentOf, entryOf, eventCells, isBeginning, isEntryCell, seqsOf } from "./page.js";
 import { Watch, asLoaded, compareLoaded, comparePages, drawPage, isOwnPart, mayChange, parsePage } from "./cover.js";
 import { signedPage } from "./signed.js";
 import { element, fingerprint, keyForm, showAlarm, showMark, wordsOf } from "./mark.js";
@@ -352,19 +352,34 @@ class Check {
       const address = here(list.getAttribute("data-trajectory"), "the transcript");
       const named = (await this.evidenceIndex(list, index)).trajectory;
       must(named.head === list.getAttribute("data-head"), `the page names the head ${list.getAttribute("data-head")}, the record’s evidence ${named.head}`, Refused);
-      const numbers = [...list.querySelectorAll("[data-seq]")].map((item) => Number(item.getAttribute("data-seq")));
+      const items = [...list.querySelectorAll("[data-seq]")];
+      const numbers = items.flatMap((item) => [...seqsOf(item), ...eventCells(item).map((c) => c.seq)]);
+      must(numbers.length > 0 && numbers.every((n) => Number.isSafeInteger(n) && n > 0), "a transcript without events");
       const { events, marks } = await follow({ address: address.href, head: named.head, from: Math.min(...numbers), to: Math.max(...numbers), marks: marksOf(named.head) }, (seq) => {
         this.following.set(list, [seq, Number(list.getAttribute("data-events"))]);
         this.show();
       });
       keepMarks(named.head, marks);
-      for (const d of compareEvents(list, new Map(events), what)) this.problem(d);
-      this.counts.events += numbers.length;
+      const byNumber = new Map(events);
+      for (const d of compareEvents(list, byNumber, what, await this.wholes(items, byNumber))) this.problem(d);
+      this.counts.events += new Set(items.flatMap(seqsOf)).size;
     } catch (err) {
       this.failed(what, err);
     }
     this.following.delete(list);
     this.show();
+  }
+
+  // wholes are the texts of which events have the beginning and the page shows more, by
+  // their digest. Each is asked for once.
+  async wholes(items, events) {
+    const found = new Map();
+    for (const { cell, seq } of items.flatMap(eventCells)) {
+      const content = events.has(seq) ? contentOf(cell, events.get(seq)) : null, place = cell.getAttribute("data-piece");
+      if (content === null || !isBeginning(content) || place === null || found.has(content.digest)) continue;
+      found.set(content.digest, text(await this.piece(here(place, "a text"), content.digest, "a text is not the one that the event names")));
+    }
+    return found;
   }
 
   // grading compares the checks of a case with the document that its evidence names.

@@ -152,7 +152,7 @@ export class Watch {
   }
 
   take(records) {
-    if (records.some((r) => r.attributeName !== "open")) this.changed();
+    if (records.some((r) => !["open", "data-copied"].includes(r.attributeName))) this.changed();
   }
 
   // own makes a change that is ours.
@@ -178,5 +178,5 @@ export function isOwnPart(node) {
 }
 
 export function mayChange(element, name) {
-  return (name === "open" && element.nodeName === "DETAILS") || name === "data-differs" || ((name === "data-state" || name === "data-brief") && element.id === "mark");
+  return (name === "open" && element.nodeName === "DETAILS") || (name === "data-copied" && element.matches("button.copy, a.seq")) || name === "data-differs" || ((name === "data-state" || name === "data-brief") && element.id === "mark");
 }

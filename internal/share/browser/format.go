@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"tallystick/internal/record/canon"
 	"tallystick/internal/record/cost"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/plain"
@@ -29,6 +30,7 @@ const (
 	AsTime    Format = "time"     // to the second, UTC
 	AsBool    Format = "bool"     // yes or no
 	AsOutcome Format = "outcome"  // of a case
+	AsJSON    Format = "json"     // any value, in canonical JSON
 
 	// Of the body of case.scored or attempt.finished, or the payload of an event: what it
 	// cost, and what of that is not known.
@@ -49,6 +51,10 @@ const None = "–"
 
 // Show is the text of a JSON value.
 func (f Format) Show(value []byte) (string, error) {
+	if f == AsJSON {
+		text, err := canon.Canonicalize(value)
+		return Text(string(text)), err
+	}
 	dec := json.NewDecoder(bytes.NewReader(value))
 	dec.UseNumber()
 	var v any
@@ -239,6 +245,7 @@ func Line(s string) string {
 func TextUpTo(s string, most int) string {
 	var b strings.Builder
 	n := 0
+	var near [2]rune // the two characters before this one
 	for i, r := range s {
 		if n++; n > most {
 			b.WriteString("…")
@@ -251,11 +258,45 @@ func TextUpTo(s string, most int) string {
 			fmt.Fprintf(&b, `\x%02x`, r)
 		case r == utf8.RuneError && s[i] != 0xef:
 			fmt.Fprintf(&b, `\x%02x`, s[i]) // a byte that is not UTF-8
-		case plain.Invisible(r):
+		case plain.Invisible(r) && !joins(near, r, s[i:]):
 			fmt.Fprintf(&b, `\u{%x}`, r)
 		default:
 			b.WriteRune(r)
 		}
+		near = [2]rune{near[1], r}
 	}
 	return b.String()
+}
+
+// An emoji may be of several characters: a picture that is asked for in colour, and
+// pictures that are joined. What joins them shows nothing alone.
+const (
+	joiner   = 0x200d
+	inColour = 0xfe0f
+	keycap   = 0x20e3
+)
+
+func isPicture(r rune) bool {
+	switch r {
+	case 0xa9, 0xae, 0x203c, 0x2049, 0x2122, 0x2139, 0x3030, 0x303d:
+		return true
+	}
+	return 0x2190 <= r && r <= 0x21ff || 0x2300 <= r && r <= 0x24ff || 0x25a0 <= r && r <= 0x27bf || 0x2900 <= r && r <= 0x297f ||
+		0x2b00 <= r && r <= 0x2bff || 0x3297 <= r && r <= 0x3299 || 0x1f000 <= r && r <= 0x1faff
+}
+
+func isKey(r rune) bool { return '0' <= r && r <= '9' || r == '#' || r == '*' }
+
+// joins reports whether what shows nothing alone is a part of an emoji: near are the two
+// characters before it, and rest begins with it.
+func joins(near [2]rune, r rune, rest string) bool {
+	before := near[1]
+	after, _ := utf8.DecodeRuneInString(rest[utf8.RuneLen(r):])
+	switch r {
+	case inColour:
+		return isPicture(before) || isKey(before) && after == keycap
+	case joiner:
+		return (isPicture(before) || before == inColour && isPicture(near[0])) && isPicture(after)
+	}
+	return false
 }

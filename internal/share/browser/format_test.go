@@ -29,7 +29,7 @@ func TestFormatsAreAsTheVectorsSay(t *testing.T) {
 		}
 		seen[row.As]++
 	}
-	for _, f := range []Format{AsNumber, AsPercent, AsDollars, AsText, AsTime, AsBool, AsOutcome, AsCost, AsTotal, AsSolved, AsInterval} {
+	for _, f := range []Format{AsNumber, AsPercent, AsDollars, AsText, AsTime, AsBool, AsOutcome, AsJSON, AsCost, AsTotal, AsSolved, AsInterval} {
 		if seen[f] == 0 {
 			t.Errorf("no example of %s", f)
 		}

@@ -1,21 +1,36 @@
 // How a value of an entry becomes the text that a page shows (data-as), as the program
 // does it. internal/serve/viewer/testdata/formats.json holds both to the same examples.
 import { Malformed } from "./bytes.js";
+import { encode } from "./canon.js";
 
 const MOST_CHARACTERS = 4000;
 const INVISIBLES = [[0xad, 0xad], [0x34f, 0x34f], [0x61c, 0x61c], [0x115f, 0x1160], [0x17b4, 0x17b5], [0x180b, 0x180f], [0x200b, 0x200f], [0x2028, 0x202e], [0x2060, 0x206f], [0x3164, 0x3164], [0xfe00, 0xfe0f], [0xfeff, 0xfeff], [0xffa0, 0xffa0], [0xfff0, 0xfffb], [0xe0000, 0xe0fff]];
+
+// An emoji may be of several characters: a picture that is asked for in colour, and
+// pictures that are joined. What joins them shows nothing alone.
+const JOINER = 0x200d, IN_COLOUR = 0xfe0f, KEYCAP = 0x20e3;
+const PICTURES = [[0xa9, 0xa9], [0xae, 0xae], [0x203c, 0x203c], [0x2049, 0x2049], [0x2122, 0x2122], [0x2139, 0x2139], [0x2190, 0x21ff], [0x2300, 0x24ff], [0x25a0, 0x27bf], [0x2900, 0x297f], [0x2b00, 0x2bff], [0x3030, 0x3030], [0x303d, 0x303d], [0x3297, 0x3299], [0x1f000, 0x1faff]];
+const isPicture = (code) => PICTURES.some(([low, high]) => low <= code && code <= high);
+const isKey = (code) => (code >= 0x30 && code <= 0x39) || code === 0x23 || code === 0x2a;
+
+// joins reports whether what shows nothing alone is a part of an emoji here.
+function joins(codes, i) {
+  const before = codes[i - 1], after = codes[i + 1];
+  if (codes[i] === IN_COLOUR) return isPicture(before) || (isKey(before) && after === KEYCAP);
+  return codes[i] === JOINER && (isPicture(before) || (before === IN_COLOUR && isPicture(codes[i - 2]))) && isPicture(after);
+}
 
 // visible makes an untrusted text visible: what steers, reverses or shows nothing
 // is spelled out.
 export function visible(s) {
   let out = "", n = 0;
-  for (const c of s) {
+  const codes = Array.from(s.length > 4 * MOST_CHARACTERS ? s.slice(0, 4 * MOST_CHARACTERS) : s, (c) => c.codePointAt(0));
+  for (const [i, code] of codes.entries()) {
     if (++n > MOST_CHARACTERS) return out + "…";
-    const code = c.codePointAt(0);
-    if (code === 10 || code === 9) out += c;
+    if (code === 10 || code === 9) out += String.fromCodePoint(code);
     else if (code < 32 || (code >= 127 && code <= 159)) out += "\\x" + code.toString(16).padStart(2, "0");
-    else if (INVISIBLES.some(([low, high]) => low <= code && code <= high)) out += "\\u{" + code.toString(16) + "}";
-    else out += c;
+    else if (INVISIBLES.some(([low, high]) => low <= code && code <= high) && !joins(codes, i)) out += "\\u{" + code.toString(16) + "}";
+    else out += String.fromCodePoint(code);
   }
   return out;
 }
@@ -120,6 +135,7 @@ const FORMATS = {
 // shown is the text of a value. Where an entry has none, a page shows a dash.
 export function shown(value, as) {
   if (value === undefined) return "–";
+  if (as === "json") return visible(encode(value));
   const formats = (value !== null && !Array.isArray(value) && FORMATS[typeof value]) || {};
   const format = Object.hasOwn(formats, as) ? formats[as] : null;
   if (!format) throw new Malformed(`the format ${as} does not take ${JSON.stringify(value).slice(0, 80)}`);

@@ -10,6 +10,7 @@ import { verifyTrajectory } from "./trajectory.js";
 import { checkDocument } from "./rules.js";
 import { parseEntry } from "./receipt.js";
 import { shown } from "./formats.js";
+import { mayHide } from "./markup.js";
 
 const un = (h) => Uint8Array.from(h.match(/../g) ?? [], (x) => parseInt(x, 16));
 
@@ -28,6 +29,7 @@ const OPS = {
   records: (q) => { const v = canonical(text(un(q.data))); q.as === "entry" ? parseEntry(text(un(q.data))) : checkDocument("records", q.as, v); return true; },
   events: (q) => (checkDocument("events", q.as, canonical(text(un(q.data)))), true),
   shown: (q) => shown(q.value, q.as),
+  hide: (q) => mayHide(q.name, q.value, q.before),
   // Every single bit of a receipt, turned around: how many are accepted all the same.
   flips: (q) => {
     const data = un(q.data), keys = [parseKey(q.key)];
