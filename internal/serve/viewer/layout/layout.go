@@ -20,7 +20,7 @@ import (
 	"tallystick/internal/share/browser"
 )
 
-//go:embed layout.html style.css keys.js
+//go:embed layout.html style.css attempt.css keys.js
 var files embed.FS
 
 // Policy lets a page load its own server's files and nothing else.
