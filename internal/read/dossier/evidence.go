@@ -19,7 +19,12 @@ import (
 const maxEvidence = 1 << 30
 
 // Piece returns a piece of evidence if it is what its name says.
-func (r *Reading) Piece(d digest.Content) ([]byte, error) { return r.vault.Get(d, maxEvidence) }
+func (r *Reading) Piece(d digest.Content) ([]byte, error) { return r.PieceUpTo(d, maxEvidence) }
+
+// PieceUpTo is [Reading.Piece] of at most so many bytes. A longer one is refused.
+func (r *Reading) PieceUpTo(d digest.Content, limit int64) ([]byte, error) {
+	return r.vault.Get(d, limit)
+}
 
 // filesOf reads the index of a record's evidence. The last is remembered: a page of a
 // long case asks for it again and again.

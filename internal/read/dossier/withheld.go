@@ -138,3 +138,7 @@ func HeldOut(caseID string) error {
 	return refusal.Newf(refusal.Usage, "case %s is held out: its trajectory would tell what it asks", caseID).
 		WithHint("--show-held-out shows it, to those who may see it")
 }
+
+// IsHeldOutNow reports whether the bench as it is now holds the case out. Unlike
+// [Case.IsHeldOut] it does not ask the evidence.
+func (c *Case) IsHeldOutNow() bool { return c.of.r.heldOutIn(c.of.Class)[c.ID] }

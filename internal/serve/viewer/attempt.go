@@ -1,7 +1,7 @@
 package viewer
 
 import (
-	"cmp"
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"maps"
@@ -9,34 +9,60 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"tallystick/internal/read/answer"
 	"tallystick/internal/read/history"
 	"tallystick/internal/read/scorecard"
+	"tallystick/internal/read/survey"
 	"tallystick/internal/record/cost"
 	"tallystick/internal/record/evidence"
 )
 
 type attemptData struct {
 	attemptRow
-	Card      *scorecard.Card
-	Answered  int // tasks, of those of the card
-	Counts    counts
+	Card     *scorecard.Card
+	Answered int // tasks, of those of the card
+	Counts   counts
+	overall
+	Filter      caseFilter
+	States      []stateTab
+	Failing     stateTab // the tab that the key f chooses
+	Sharings    []sharing
+	List        template.HTML
+	Hidden      []link // what the search keeps of the address
+	ColumnsKeep []link // what the choice of columns keeps of it
+	Columns     []columnChoice
+	Search      searching
+	Beside      *beside  // the case beside the list; nil if none is chosen
+	Running     *running // nil once it has ended
+	Earlier     string   // the attempt of the same target before it
+	Later       string
+
+	HasRepeat bool
+}
+
+// An overall is how the cases of an attempt are spread, which takes looking at all of them.
+type overall struct {
 	Histogram template.HTML
 	Budget    template.HTML
-	Tags      []tagCount
-	Filter    caseFilter
-	States    []stateTab
-	Rows      []caseRow
-	Pager     pager
-	Running   *running // nil once it has ended
-	Earlier   string   // the attempt of the same target before it
-	Later     string
-	Query     url.Values
-	HasRepeat bool
+	answered  int
 	endpoints []evidence.EndpointUse // who answered the models' calls
+}
+
+// A columnChoice is a column that the list may have.
+type columnChoice struct {
+	caseColumn
+	Chosen bool
+}
+
+// searching is what the page says of the search through the transcripts.
+type searching struct {
+	None   bool   // there is none
+	Done   string // how far the transcripts are read, while they are; "" once they are
+	Cut    int    // cases of which not all texts are searched
+	Unread int    // cases whose evidence could not be read
+	Asked  bool   // what the page shows needs it
 }
 
 // A stateTab chooses cases by their outcome.
@@ -45,27 +71,6 @@ type stateTab struct {
 	N         int
 	Current   bool
 }
-
-type tagCount struct {
-	Tag, URL  string
-	N, Passed int
-	Current   bool
-}
-
-// A caseRow is one repetition of a case in the table.
-type caseRow struct {
-	answer.ShownRow
-	Record  *entry // nil if it was not run
-	Tags    []string
-	HeldOut bool
-	URL     string
-}
-
-// A caseFilter is what the query string chooses.
-type caseFilter struct{ State, Tag, Text, Sort string }
-
-// rowsOnPage is how many cases a page lists.
-const rowsOnPage = 200
 
 func (v *Viewer) attempt(req *http.Request) (*page, error) {
 	a, err := v.lookUp(req)
@@ -77,23 +82,28 @@ func (v *Viewer) attempt(req *http.Request) (*page, error) {
 		return nil, err
 	}
 	q := req.URL.Query()
-	data := attemptData{attemptRow: rows[0], Query: q, HasRepeat: a.Plan.Repeat > 1,
-		Filter: caseFilter{q.Get("state"), q.Get("tag"), q.Get("q"), q.Get("sort")}}
+	data := attemptData{attemptRow: rows[0], HasRepeat: a.Plan.Repeat > 1, Filter: filterOf(q), Hidden: hiddenOf(q, "q"), ColumnsKeep: hiddenOf(q, "cols")}
 	if data.Card, err = v.card(a); err != nil {
 		return nil, err
 	}
-	data.Answered = data.Card.TotalTasks - a.Unanswered()
-	data.Counts, data.endpoints = counted(data.Logged), v.r.History.EndpointsOf(a)
-	data.States, data.Tags = stateTabs(q, data.Counts, data.Filter.State), tagsOf(a, q)
-	data.Histogram, data.Budget = scoreHistogram(a), budgetCurve(a)
-	data.Earlier, data.Later = v.neighbours(a)
-	chosen := data.Filter.choose(a)
-	data.Pager = newPager(q, len(chosen), rowsOnPage)
-	if data.Rows, err = v.caseRows(a, chosen[data.Pager.from:data.Pager.to]); err != nil {
+	if data.overall, err = v.overallOf(a); err != nil {
 		return nil, err
 	}
+	data.Answered = data.Card.TotalTasks - data.answered
+	data.Counts = counted(data.Logged)
+	data.States, data.Failing = v.stateTabs(q, data.Counts)
+	data.Earlier, data.Later = v.neighbours(a)
+	for _, c := range caseColumns {
+		data.Columns = append(data.Columns, columnChoice{c, slices.ContainsFunc(chosenColumns(q), func(x caseColumn) bool { return x.Name == c.Name })})
+	}
+	asked := v.surveyOf(a)
+	s := data.Search.note(asked, data.Filter)
+	data.Sharings = v.sharings(a, q, s, asked != nil)
 	p := &page{Title: a.ID, Template: "attempt", Section: "Attempts", Data: &data,
 		Crumbs: []link{{Text: "Attempts", URL: "/attempts"}, {Text: a.Class, URL: "/attempts?class=" + url.QueryEscape(a.Class)}, {Text: a.ID, URL: ""}}, Next: attemptCommands(a, data.Earlier)}
+	if err := v.list(p, &data, a, s, req); err != nil {
+		return nil, err
+	}
 	if a.Finished == nil {
 		data.Running = v.running(a)
 		if !data.Running.Stalled { // that it has not ended yet needs no excuse
@@ -105,6 +115,126 @@ func (v *Viewer) attempt(req *http.Request) (*page, error) {
 		p.Live = req.URL.RequestURI()
 	}
 	return p, nil
+}
+
+// list adds the list of cases, and the case beside it if one is chosen.
+func (v *Viewer) list(p *page, data *attemptData, a *history.Attempt, s *survey.Survey, req *http.Request) error {
+	q := req.URL.Query()
+	x, err := v.listed(a, data.Filter, s)
+	if err != nil {
+		return err
+	}
+	list := caseList{Query: q, Repeat: data.HasRepeat}
+	each := casesOnPage
+	if q.Get("show") != "" {
+		each = casesBeside
+		if data.Beside, err = v.besides(p, a, x.cases, req); err != nil {
+			return err
+		}
+		if k := data.Beside.at; k >= 0 {
+			q = maps.Clone(q)
+			q.Set("page", strconv.Itoa(k/each+1))
+		}
+	}
+	list.Pager = newPager(q, len(x.cases), each)
+	if data.Beside != nil { // a page of the list leads out of the case
+		for _, to := range []*string{&list.Pager.Before, &list.Pager.After} {
+			if *to != "" {
+				*to = v.besideURL(a, x.cases[v.nextPart(list.Pager, to == &list.Pager.After)].Case, q)
+			}
+		}
+	}
+	part := x.cases[list.Pager.from:list.Pager.to]
+	for _, c := range chosenColumns(q) {
+		list.Columns = append(list.Columns, headingOf(c, q))
+	}
+	list.Case, list.State = headingOf(caseColumn{Title: "Case", Sort: "case"}, q), headingOf(caseColumn{Title: "Outcome", Sort: "state"}, q)
+	list.Narrow = data.Beside != nil
+	name := fmt.Sprintf("list of %s, survey %t, %s", a.ID, s != nil, q.Encode())
+	data.List, err = v.fragments.of(name, func() (template.HTML, bool, error) {
+		if list.Rows, err = v.caseRows(a, part, q, s); err != nil {
+			return "", false, err
+		}
+		for i := range list.Rows {
+			if data.Beside != nil && list.Pager.from+i == data.Beside.at {
+				list.Rows[i].Current = true
+			}
+			if k := list.Pager.from + i; x.of != nil && (i == 0 || x.of[k] != x.of[k-1]) {
+				list.Rows[i].Heading = x.of[k]
+			}
+		}
+		html, err := drawn("attempt", "cases", list)
+		return html, true, err
+	})
+	return err
+}
+
+// nextPart is the first case of the part of the list after a page, or the last of the one
+// before it.
+func (v *Viewer) nextPart(p pager, after bool) int {
+	if after {
+		return p.to
+	}
+	return p.from - 1
+}
+
+// A caseList is a part of the cases of an attempt.
+type caseList struct {
+	Rows    []caseRow
+	Pager   pager
+	Query   url.Values
+	Case    heading
+	State   heading
+	Columns []heading
+	Repeat  bool
+	Narrow  bool // a case stands beside it
+}
+
+// Width is how many columns the table has.
+func (l caseList) Width() int { return len(l.Columns) + 2 }
+
+// listed is what a filter takes of an attempt, in its order.
+type listed struct {
+	cases []placed
+	of    []*caseGroup // the group of each; nil if they are not arranged
+}
+
+// maxLists bounds the lists that are remembered: people look at a list in parts.
+const maxLists = 8
+
+func (v *Viewer) listed(a *history.Attempt, f caseFilter, s *survey.Survey) (*listed, error) {
+	name := fmt.Sprintf("%s %t %q", a.ID, s != nil, f)
+	lists, _ := remembered(v, "lists", func() (*recent[*listed], error) { return &recent[*listed]{}, nil })
+	return lists.of(name, maxLists, func() (*listed, error) {
+		d := v.r.Dossier(a)
+		x := &listed{cases: f.choose(a, func(c *history.Case) bool { return d.Case(c).IsHeldOutNow() }, s)}
+		if by := groupingOf(f.Group); by != nil && (s != nil || !by.surveyed) {
+			x.cases, x.of = arrange(x.cases, by, v.groupsOf(a, by, s), s)
+		}
+		return x, nil
+	})
+}
+
+// note takes what there is to say of a survey, and returns it once it is made.
+func (x *searching) note(s *surveying, f caseFilter) *survey.Survey {
+	x.Asked = f.needsSurvey()
+	if x.None = s == nil; x.None {
+		return nil
+	}
+	done := s.done.Load()
+	if done == nil {
+		x.Done = s.Done()
+		return nil
+	}
+	x.Cut, x.Unread = done.Cut, done.Unread
+	return done
+}
+
+// overallOf looks at all cases of an attempt, once for each state of the ledger.
+func (v *Viewer) overallOf(a *history.Attempt) (overall, error) {
+	return remembered(v, "overall of "+a.ID, func() (overall, error) {
+		return overall{scoreHistogram(a), budgetCurve(a), a.Unanswered(), v.r.History.EndpointsOf(a)}, nil
+	})
 }
 
 func attemptCommands(a *history.Attempt, earlier string) []command {
@@ -149,112 +279,30 @@ func (v *Viewer) neighbours(a *history.Attempt) (before, after string) {
 	return before, after
 }
 
-func stateTabs(q url.Values, list counts, current string) []stateTab {
-	total := 0
+// stateTabs are the tabs of the list. The second is that of all cases that did not pass:
+// the key f goes there and back.
+func (v *Viewer) stateTabs(q url.Values, list counts) (tabs []stateTab, failing stateTab) {
+	total, passed := 0, 0
 	for _, c := range list {
 		total += c.N
+		if c.Outcome == evidence.Passed {
+			passed = c.N
+		}
 	}
-	tabs := []stateTab{{"All", with(q, "state", "", "page", ""), total, current == ""}}
+	current := q.Get("state")
+	tab := func(text, state string, n int) stateTab {
+		return stateTab{text, v.listURL(q, "state", state), n, current == state}
+	}
+	tabs = []stateTab{tab("All", "", total)}
+	if failing = tab("Not passed", notPassed, total-passed); failing.Current {
+		failing.URL = tabs[0].URL
+	}
 	for _, c := range list {
 		if c.N > 0 {
-			tabs = append(tabs, stateTab{OutcomeName(c.Outcome), with(q, "state", string(c.Outcome), "page", ""), c.N, current == string(c.Outcome)})
+			tabs = append(tabs, tab(OutcomeName(c.Outcome), string(c.Outcome), c.N))
 		}
 	}
-	return tabs
-}
-
-// maxTags bounds how many tags are listed.
-const maxTags = 40
-
-func tagsOf(a *history.Attempt, q url.Values) []tagCount {
-	by := map[string]*tagCount{}
-	for c := range a.Cases() {
-		for _, tag := range c.Tags() {
-			if by[tag] == nil {
-				by[tag] = &tagCount{Tag: tag, URL: with(q, "tag", tag, "page", ""), Current: q.Get("tag") == tag}
-			}
-			by[tag].N++
-			if c.Outcome() == evidence.Passed {
-				by[tag].Passed++
-			}
-		}
-	}
-	var out []tagCount
-	for _, t := range slices.SortedFunc(maps.Values(by), func(a, b *tagCount) int { return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Tag, b.Tag)) }) {
-		if len(out) < maxTags {
-			out = append(out, *t)
-		}
-	}
-	return out
-}
-
-// choose picks and orders cases. Those that did not pass come first.
-func (f caseFilter) choose(a *history.Attempt) []*history.Case {
-	var out []*history.Case
-	text := strings.ToLower(f.Text)
-	for c := range a.Cases() {
-		if f.State != "" && string(c.Outcome()) != f.State || f.Tag != "" && !slices.Contains(c.Tags(), f.Tag) {
-			continue
-		}
-		if text == "" || strings.Contains(strings.ToLower(c.ID), text) || slices.ContainsFunc(c.FailureModes(), func(m string) bool { return strings.Contains(m, text) }) {
-			out = append(out, c)
-		}
-	}
-	by := map[string]func(a, b *history.Case) int{
-		"case":    func(a, b *history.Case) int { return cmp.Compare(a.ID, b.ID) },
-		"score":   func(a, b *history.Case) int { return cmp.Compare(a.Score, b.Score) },
-		"cost":    func(a, b *history.Case) int { return b.Cost.Compare(a.Cost) },
-		"latency": func(a, b *history.Case) int { return cmp.Compare(b.LatencyMS, a.LatencyMS) },
-		"turns":   func(a, b *history.Case) int { return cmp.Compare(b.Turns, a.Turns) },
-	}
-	if order, known := by[f.Sort]; known {
-		slices.SortStableFunc(out, order)
-		return out
-	}
-	return failingFirst(out)
-}
-
-// failingFirst orders cases by their outcome, in the order of [outcomes]; others come
-// first.
-func failingFirst(list []*history.Case) []*history.Case {
-	groups := map[evidence.Outcome][]*history.Case{}
-	for _, c := range list {
-		o := c.Outcome()
-		if !slices.Contains(outcomes, o) {
-			o = ""
-		}
-		groups[o] = append(groups[o], c)
-	}
-	out := groups[""]
-	for _, o := range outcomes {
-		out = append(out, groups[o]...)
-	}
-	return out
-}
-
-func (v *Viewer) caseRows(a *history.Attempt, cases []*history.Case) ([]caseRow, error) {
-	list, err := answer.ShowCases(v.r.Dossier(a), slices.Values(cases))
-	if err != nil {
-		return nil, err
-	}
-	var indexes []int64
-	for _, c := range cases {
-		if c.Index >= 0 {
-			indexes = append(indexes, c.Index)
-		}
-	}
-	entries, err := v.entries(indexes...)
-	if err != nil {
-		return nil, err
-	}
-	rows := make([]caseRow, len(cases))
-	for i, c := range cases {
-		rows[i] = caseRow{ShownRow: list[i], Record: entries[c.Index], Tags: c.Tags(), URL: caseURL(a.ID, c.ID, int(c.Repeat))}
-		if rows[i].HeldOut, err = v.r.Dossier(a).Case(c).IsHidden(); err != nil {
-			return nil, err
-		}
-	}
-	return rows, nil
+	return tabs, failing
 }
 
 // scoreHistogram draws how scores are spread; "" if they are all nothing or all.
@@ -369,15 +417,20 @@ func (v *Viewer) running(a *history.Attempt) *running {
 	return out
 }
 
-// Orders are those of the cases.
-func (attemptData) Orders() []string { return []string{"case", "score", "cost", "latency", "turns"} }
-
 // AnsweredBy says who answered the models' calls.
 func (d attemptData) AnsweredBy() (texts []string) {
 	for _, u := range d.endpoints {
 		texts = append(texts, u.Text())
 	}
 	return texts
+}
+
+// RunTook is how long the attempt took, for people; beside it stands what was recorded.
+func (d attemptData) RunTook() string {
+	ms, _ := at(d.End.body, "/runtime_ms")
+	n, _ := ms.(json.Number)
+	spent, _ := n.Int64()
+	return took(spent)
 }
 
 // EvidenceWords say for how many of the solved cases the evidence is there.
@@ -394,22 +447,4 @@ func (d attemptData) EvidenceWords() string {
 		return "complete for every solved case"
 	}
 	return "complete for " + Percent(*share) + " of the solved cases; missing or incomplete for the others"
-}
-
-// AllTags is the address without the tag.
-func (d attemptData) AllTags() string { return with(d.Query, "tag", "", "page", "") }
-
-// maxReason bounds a reason in its row.
-const maxReason = 160
-
-// ShortReason is the end of the reason: that of a traceback is the exception.
-func (c caseRow) ShortReason() string {
-	s := strings.TrimSpace(c.Reason)
-	if i := strings.LastIndexByte(s, '\n'); i >= 0 {
-		s = "… " + s[i+1:]
-	}
-	if runes := []rune(s); len(runes) > maxReason {
-		s = string(runes[:maxReason]) + "…"
-	}
-	return Line(s)
 }

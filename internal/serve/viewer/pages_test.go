@@ -24,7 +24,8 @@ var (
 var crawled map[string]string
 
 // crawl follows the links of every page, from the overview on. Of addresses that
-// differ only in the values of their queries it follows a few.
+// differ only in the values of their queries it follows a few, and of those with many
+// values none.
 func crawl(t *testing.T, v *Viewer) map[string]string {
 	t.Helper()
 	if crawled != nil {
@@ -56,6 +57,9 @@ func crawl(t *testing.T, v *Viewer) map[string]string {
 				continue
 			}
 			to.Fragment = ""
+			if len(to.Query()) > 3 { // filters together: there are as many pages as combinations
+				continue
+			}
 			kind := to.Path + "?" + strings.Join(slices.Sorted(maps.Keys(to.Query())), "&")
 			if like[kind]++; like[kind] <= 3 || to.RawQuery == "" {
 				queue = append(queue, to.String())
@@ -216,7 +220,7 @@ func TestFiltersAreInTheAddress(t *testing.T) {
 		{"/attempt/hostile.default.1?state=passed", "plain-one", ">hostile-svg<"},
 		{"/attempt/hostile.default.1?tag=svg", ">hostile-svg<", ">hostile-bidi<"},
 		{"/attempt/hostile.default.1?q=hostile-s", ">hostile-script<", ">hostile-bidi<"},
-		{"/attempt/hostile.default.1?page=999", ">hostile-svg<", "500"},
+		{"/attempt/hostile.default.1?page=999", ">hostile-svg<", "No case fits"},
 		{"/matrix?class=builtin:adversarial&show=different", "approval-bypass", "hostile-svg"},
 		{"/corpus/builtin:adversarial?q=handoff", "handoff-deputy", "transfer-replay"},
 	} {

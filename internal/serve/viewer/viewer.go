@@ -84,6 +84,9 @@ type Viewer struct {
 	made    map[string]any    // of this state of the ledger
 	scripts map[int64]*script // by the entry of the case
 
+	fragments fragments // of this state of the ledger
+	surveys   surveys
+
 	signed *signedPages // nil if no key signs pages
 
 	atOnce  int64         // bytes of the longest transcript that a page waits for
@@ -131,6 +134,7 @@ func (v *Viewer) Prepare() {
 
 // Close keeps what was found out for the next time.
 func (v *Viewer) Close() {
+	v.stopSurveys()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.display != nil {
@@ -144,6 +148,7 @@ func (v *Viewer) read() error {
 		return err
 	}
 	v.r, v.scripts = r, make(map[int64]*script)
+	v.forgetSurveys()
 	v.forget()
 	return nil
 }
@@ -156,6 +161,7 @@ func (v *Viewer) forget() {
 	}
 	v.display = v.r.ForDisplay()
 	v.made = make(map[string]any)
+	v.fragments.forget()
 }
 
 // remembered is what make gives, once for each state of the ledger. Two pages that need

@@ -177,6 +177,7 @@ class Check {
     this.unclear = new Map(); // reason to how often
     this.proved = new Map(); // entry to a promise of it
     this.blobs = new Map(); // digest to a promise of the document
+    this.pieces = new Map(); // digest to a promise of the piece of evidence
     this.following = new Map(); // list of events to how far its transcript is verified, of how many
     this.waiting = [];
     this.working = 0;
@@ -254,7 +255,10 @@ class Check {
     }
     this.atLeastOne();
     for (const list of document.querySelectorAll("[data-trajectory]")) this.transcript(list);
-    for (const part of document.querySelectorAll("[data-grading]")) this.grading(part);
+    for (const part of document.querySelectorAll("[data-grading]")) {
+      if (!part.closest("[data-row]")) this.grading(part);
+      else if (this.compared.get(part) !== part.textContent) this.visible.observe(part); // a list has many
+    }
     this.show();
   }
 
@@ -282,7 +286,8 @@ class Check {
   work() {
     while (this.working < AT_ONCE && this.waiting.length > 0) {
       this.working++;
-      this.cell(this.waiting.shift()).finally(() => {
+      const next = this.waiting.shift();
+      (next.hasAttribute("data-grading") ? this.grading(next) : this.cell(next)).finally(() => {
         this.working--;
         this.work();
         this.show();
@@ -413,7 +418,13 @@ class Check {
     return canonical(text(await this.piece(address, p.entry.body.evidence[0], "the index of the evidence is not the one that the record names")));
   }
 
-  async piece(address, digest, otherwise) {
+  // piece is a piece of evidence that a record names; each is asked for once.
+  piece(address, digest, otherwise) {
+    if (!this.pieces.has(digest)) this.pieces.set(digest, this.takePiece(address, digest, otherwise));
+    return this.pieces.get(digest);
+  }
+
+  async takePiece(address, digest, otherwise) {
     const bytes = new Uint8Array(await (await ask(address)).arrayBuffer());
     must("blake3:" + hex(blake3(bytes)) === digest, otherwise, Refused);
     return bytes;
@@ -530,10 +541,10 @@ class Check {
   }
 }
 
-// HELP is the list of keys, which keys.js shows and takes away.
-const HELP = "j next rowk row beforeEnter open it/ search? this list";
+// HELP are the lists of keys, of which keys.js shows one and takes it away.
+const HELP = ["j next rowk row beforeEnter open it/ search? this list", "j next rowk row beforeEnter open itf only what did not pass, and back/ search? this list"];
 
-const isOurs = (node) => isOwnPart(node) || (node.id === "keys" && node.parentNode === document.body && node.textContent === HELP);
+const isOurs = (node) => isOwnPart(node) || (node.id === "keys" && node.parentNode === document.body && HELP.includes(node.textContent));
 
 // mayChangeHere: the keyboard marks the row that it is in.
 const mayChangeHere = (element, name, is, want) => mayChange(element, name) ||

@@ -34,7 +34,7 @@ var doors = []door{
 	},
 	{
 		"read", "readers take verified records and come to a decision; what they conclude does not flow back into what is recorded",
-		[]string{"agreement", "difference", "outline", "conversation", "step", "submittable", "history", "bundle", "dossier", "results", "scorecard", "gate", "program", "audit", "promote", "recount", "answer", "review"},
+		[]string{"agreement", "difference", "outline", "conversation", "step", "submittable", "history", "bundle", "dossier", "results", "scorecard", "gate", "program", "audit", "promote", "recount", "answer", "review", "survey"},
 	},
 	{
 		"share", "what leaves the workspace is made of what was read, and no decision depends on it",

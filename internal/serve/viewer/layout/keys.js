@@ -22,7 +22,8 @@ function help() {
   box.id = "keys";
   box.setAttribute("role", "dialog");
   box.setAttribute("aria-label", "Keys");
-  for (const [key, what] of [["j", "next row"], ["k", "row before"], ["Enter", "open it"], ["/", "search"], ["?", "this list"]]) {
+  const failures = document.querySelector('a[data-key="f"]') ? [["f", "only what did not pass, and back"]] : [];
+  for (const [key, what] of [["j", "next row"], ["k", "row before"], ["Enter", "open it"], ...failures, ["/", "search"], ["?", "this list"]]) {
     const p = document.createElement("p");
     const k = document.createElement("kbd");
     k.textContent = key;
@@ -41,10 +42,14 @@ function leave() {
 addEventListener("click", (e) => {
   for (const over of document.querySelectorAll(".top details[open]")) if (!over.contains(e.target)) over.open = false;
 });
+// linkOf is the link that a key follows on this page: the next case beside a list, say.
+const linkOf = (key) => [...document.querySelectorAll("a[data-key]")].find((a) => a.dataset.key === key);
 
 addEventListener("keydown", (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, select, textarea")) return;
-  if (e.key === "j") go(1);
+  const led = linkOf(e.key);
+  if (led) led.click();
+  else if (e.key === "j") go(1);
   else if (e.key === "k") go(-1);
   else if (e.key === "?") help();
   else if (e.key === "Escape") leave();

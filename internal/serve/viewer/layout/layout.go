@@ -40,8 +40,9 @@ var looks = []look{
 	{"compare.css", nil},
 	{"compare.js", []string{"compare"}},
 	{"review.css", []string{"review", "review_queue", "review_case", "review_draft", "review_job"}},
-	{"case.css", []string{"case"}},
-	{"case.js", []string{"case"}},
+	{"attempt.css", []string{"attempt"}},
+	{"case.css", []string{"attempt", "case"}},
+	{"case.js", []string{"attempt", "case"}},
 }
 
 // Policy lets a page load its own server's files and nothing else.
