@@ -190,6 +190,11 @@ func decode(text []byte) (Event, error) {
 	return e, nil
 }
 
+// ReadEvent reads a line of a trajectory, without its newline, for those who have it
+// from an [Index]. It says that the line is an event, not that it is one of a
+// trajectory. The event keeps parts of the line, which must not be changed afterwards.
+func ReadEvent(line []byte) (Event, error) { return decode(line) }
+
 // decodeFrame reads all of a line but its payload, which is left empty.
 func decodeFrame(text []byte) (Event, error) {
 	if len(text) > MaxLineBytes {

@@ -3,6 +3,7 @@ package trajectory
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -115,10 +116,14 @@ func newViewBuilder() viewBuilder {
 }
 
 // CallsOf puts the tool calls of a run together.
-func CallsOf(v *Verified) *CallView {
+func CallsOf(v *Verified) *CallView { return CallsIn(v.Events()) }
+
+// CallsIn is [CallsOf] for events in order, such as those of a part of a run. What
+// came of a call after the last of them, it does not know.
+func CallsIn(events iter.Seq[Event]) *CallView {
 	b := newViewBuilder()
-	for i := range v.events {
-		b.add(&v.events[i])
+	for e := range events {
+		b.add(&e)
 	}
 	for _, c := range b.calls {
 		if c.gone {

@@ -34,7 +34,7 @@ var doors = []door{
 	},
 	{
 		"read", "readers take verified records and come to a decision; what they conclude does not flow back into what is recorded",
-		[]string{"agreement", "outline", "step", "submittable", "history", "bundle", "dossier", "results", "scorecard", "gate", "program", "audit", "promote", "recount", "answer", "review"},
+		[]string{"agreement", "outline", "conversation", "step", "submittable", "history", "bundle", "dossier", "results", "scorecard", "gate", "program", "audit", "promote", "recount", "answer", "review"},
 	},
 	{
 		"share", "what leaves the workspace is made of what was read, and no decision depends on it",
