@@ -38,9 +38,6 @@ func (v *Verified) Registration() Registration { return v.draft.Registration }
 // RegistrationDigest is the BLAKE3 of the registration's canonical JSON.
 func (v *Verified) RegistrationDigest() digest.Content { return digest.ContentOf(v.draft.registration) }
 
-// RegistrationJSON is the registration's canonical JSON, which that digest names.
-func (v *Verified) RegistrationJSON() canon.RawMessage { return v.draft.RegistrationJSON() }
-
 // ScoringDigest names what decides a score: the BLAKE3 of the canonical JSON of the
 // manifest and of the registration, but for what the registration says about how
 // good a score must be and whose counts. Two benches that have it in common give the

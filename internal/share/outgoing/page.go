@@ -71,8 +71,12 @@ func decideIn(d *report.Data, a *dossier.Dossier) error {
 	if err != nil {
 		return err
 	}
-	if v, err := a.Reading().Bench(a.Class); err == nil && v.RegistrationDigest() == a.Plan.RegistrationDigest && (v.Digest() == a.Plan.BenchDigest || !decision.Undecided) {
-		d.Registration = string(v.RegistrationJSON())
+	if decision.By != gate.ByNothing { // else the bench is another one now, or there is nothing to decide
+		registration, err := a.Public().Registration()
+		if err != nil {
+			return err
+		}
+		d.Registration = string(registration)
 	}
 	told, err := d.Verdict()
 	if err != nil {
