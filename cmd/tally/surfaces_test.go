@@ -480,7 +480,7 @@ func (s *surfaces) exportsIn(row *surfaceRow, class string) {
 		row.said["in-toto"], row.said["badge, cards"] = "refused", "refused"
 		row.said["report"] = s.reportSays(id, out+".html")
 		for _, format := range []string{"in-toto", "badge", "hf", "cyclonedx", "inspect"} {
-			args := []string{"export", id, "--format", format, "-o", out + "-" + format}
+			args := []string{"export", id, "--format", format, "-o", out + "-" + format + ".eval"}
 			if format == "in-toto" {
 				args = append(args, "--key", s.key)
 			}
