@@ -316,7 +316,7 @@ type surfaceRow struct {
 }
 
 // The columns of the table, in the order of the page.
-var surfaceColumns = []string{"`run`, exit", "`run`", "`run --json`", "JUnit, TAP of `run`", "comment on a pull request", "`gate`, exit", "`gate`", "JUnit, TAP of `gate`", "`log`, `show`", "pages", "in-toto", "badge, cards", "pytest"}
+var surfaceColumns = []string{"`run`, exit", "`run`", "`run --json`", "JUnit, TAP of `run`", "comment on a pull request", "`gate`, exit", "`gate`", "JUnit, TAP of `gate`", "`log`, `show`", "pages", "in-toto", "badge, cards", "report", "pytest"}
 
 // TestSurfacesPage runs every outcome with the real program, reads every surface, wants
 // the same of all of them, and compares with the page.
@@ -478,8 +478,9 @@ func (s *surfaces) exportsIn(row *surfaceRow, class string) {
 	id, out := class+".default.1", filepath.Join(s.dir, class)
 	if row.outcome.exit == 5 { // what has no score does not leave the workspace
 		row.said["in-toto"], row.said["badge, cards"] = "refused", "refused"
+		row.said["report"] = s.reportSays(id, out+".html")
 		for _, format := range []string{"in-toto", "badge", "hf", "cyclonedx", "inspect"} {
-			args := []string{"export", id, "--format", format, "-o", out + "-" + format}
+			args := []string{"export", id, "--format", format, "-o", out + "-" + format + ".eval"}
 			if format == "in-toto" {
 				args = append(args, "--key", s.key)
 			}
@@ -506,6 +507,16 @@ func (s *surfaces) exportsIn(row *surfaceRow, class string) {
 	bom := worst(matches(`"tallystick:gate","value":"(met|not met|not decided): `, compactJSON(s.T, s.must("export", id, "--format", "cyclonedx"))))
 	s.must("export", id, "--format", "inspect", "-o", out+".eval")
 	row.said["badge, cards"] = s.same(row.outcome.name, said, card, bom, s.inspectSays(out+".eval"))
+	row.said["report"] = s.reportSays(id, out+".html")
+}
+
+// reportSays is what the report of an attempt says, which the program has made again of its
+// evidence, verified with the ledger's key, before it wrote it.
+func (s *surfaces) reportSays(id, path string) string {
+	s.Helper()
+	s.must("export", id, "--format", "html", "-o", path)
+	_, figure, _ := strings.Cut(string(s.read(path)), "<dt>Gate</dt>")
+	return pageSays(figure)
 }
 
 func compactJSON(t *testing.T, text string) string {

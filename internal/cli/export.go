@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -142,7 +143,7 @@ func runExport(ctx context.Context, env *Env, o exportOptions) error {
 		}
 		o.attempt, o.glob = id, literalGlob(caseID)
 	}
-	asked := export.Request{Format: o.format, Glob: o.glob, Out: o.out != "", Key: o.key != "", Withhold: o.withhold, Salts: o.salts != "", Flags: o.flags}
+	asked := export.Request{Format: o.format, Glob: o.glob, Out: o.out != "", File: filepath.ToSlash(o.out), Key: o.key != "", Withhold: o.withhold, Salts: o.salts != "", Flags: o.flags}
 	if err := asked.Validate(); err != nil {
 		return err
 	}
@@ -178,7 +179,7 @@ func runExport(ctx context.Context, env *Env, o exportOptions) error {
 	if err != nil {
 		return err
 	}
-	a.Address = o.address
+	a.Address, a.Ending = o.address, filepath.Ext(o.out)
 	files, err := format.Write(a, o.hub)
 	if err != nil {
 		return err

@@ -150,15 +150,15 @@ func (f Format) showCounts(counts map[string]any) (string, error) {
 	case f == AsSolved:
 		return Percent(float64(passed) / float64(total)), nil
 	case f == AsInterval:
-		lo, hi := wilson(float64(passed)/float64(total), float64(total))
+		lo, hi := Wilson(float64(passed)/float64(total), float64(total))
 		return Percent(lo) + " – " + Percent(hi), nil
 	}
 	return "", fmt.Errorf("format %s does not take counts that sum to %d", f, total)
 }
 
-// wilson is the interval of package scorecard, written as the script has it. The
+// Wilson is the interval of package scorecard, written as the script has it. The
 // conversions keep a processor from rounding once where the browser rounds twice.
-func wilson(p, n float64) (lo, hi float64) {
+func Wilson(p, n float64) (lo, hi float64) {
 	const z = 1.959963984540054
 	zz := float64(z * z)
 	centre := p + float64(zz/float64(2*n))

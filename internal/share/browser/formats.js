@@ -67,7 +67,7 @@ function share(object) {
 }
 
 // wilson is the score interval of a rate (Wilson 1927) at 95 percent.
-function wilson(p, n) {
+export function wilson(p, n) {
   const z = 1.959963984540054, zz = z * z;
   const centre = p + zz / (2 * n), half = z * Math.sqrt((p * (1 - p)) / n + zz / (4 * n * n)), scale = 1 + zz / n;
   return [p === 0 ? 0 : Math.max(0, (centre - half) / scale), p === 1 ? 1 : Math.min(1, (centre + half) / scale)];
@@ -76,7 +76,7 @@ function wilson(p, n) {
 // cost is what a record, the end of an attempt or an event says that was spent, and what
 // of that is not known. A record from before unpriced calls were counted proves by other
 // members that there were none, or does not tell.
-function cost(o) {
+export function costOf(o) {
   if (!Number.isSafeInteger(o.cost_microdollars)) throw new Malformed("not a cost");
   const own = (name) => (Object.hasOwn(o, name) ? o[name] : undefined);
   let unpriced = own("unpriced_calls") ?? 0, untold = 0;
@@ -91,16 +91,21 @@ function cost(o) {
     unpriced = 1;
   }
   if (!Number.isSafeInteger(unpriced) || !Number.isSafeInteger(untold)) throw new Malformed("not a cost");
-  const amount = dollars(o.cost_microdollars), plural = (n, noun) => (n === 1 ? "1 " + noun : n + " " + noun + "s"), missing = [];
+  return { micro: o.cost_microdollars, unpriced, untold };
+}
+
+function cost(o) {
+  const { micro, unpriced, untold } = costOf(o);
+  const amount = dollars(micro), plural = (n, noun) => (n === 1 ? "1 " + noun : n + " " + noun + "s"), missing = [];
   if (unpriced > 0) missing.push(plural(unpriced, "call") + " unpriced");
   if (untold > 0) missing.push("cost of " + plural(untold, "task") + " not all told");
   if (missing.length === 0) return amount;
-  if (o.cost_microdollars === 0 && unpriced === 0) return "unknown";
+  if (micro === 0 && unpriced === 0) return "unknown";
   return "at least " + amount + ", " + missing.join(", ");
 }
 
 // What is less than all is never shown as all.
-const number = (x) => (x < 1 && fixed(x, 3) === "1.000" ? "0.999" : fixed(x, 3));
+export const number = (x) => (x < 1 && fixed(x, 3) === "1.000" ? "0.999" : fixed(x, 3));
 const percent = (x) => (x < 1 && fixed(x * 100, 1) === "100.0" ? "99.9" : fixed(x * 100, 1)) + " %";
 
 const OUTCOMES = { passed: "Passed", failed: "Failed", skipped: "Skipped", unscored: "Unscored", truncated: "Truncated", errored: "Error", not_run: "Not run" };

@@ -6,9 +6,10 @@ import { sha256 } from "./hash.js";
 import { canonical, get, has, pointer } from "./canon.js";
 import { fingerprintOf, parseKey, levelOf } from "./receipt.js";
 import { shown, visible } from "./formats.js";
+import { verdictOf } from "./report_gate.js";
 
 // LAYOUT is that of report.go: raised there and here when the page of the same data changes.
-const LAYOUT = 2;
+const LAYOUT = 3;
 const MOST_SHOWN = 300, MOST_ITEMS = 20;
 
 // Cut in two, so that they can stand in a script.
@@ -53,7 +54,7 @@ function sortedNames(object) {
 // to the next.
 export function encodeData(d) {
   const pick = (o, names) => Object.fromEntries(names.filter((n) => get(o, n) !== undefined).map((n) => [n, o[n]]));
-  const clean = pick(d, ["format", "renderer", "key", "attempt", "examples", "entries", "cases"]);
+  const clean = pick(d, ["format", "renderer", "key", "attempt", "examples", "registration", "gate_elsewhere", "entries", "cases"]);
   clean.entries = clean.entries.map((e) => pick(e, ["index", "entry", "receipt"]));
   clean.cases = clean.cases.map((c) => pick(c, ["entry", "without", "index", "trajectory", "grading"]));
   return JSON.stringify(clean).replace(/[<>&\u2028\u2029]/g, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
@@ -131,7 +132,8 @@ const outcomeCell = (x) => valueOf("span", "state " + x.entry.body.outcome, x.in
 export function drawReport(data, proved, script, style) {
   const p = sortEntries(data, proved);
   const cases = data.cases.map((c) => drawCase(p, c)).join("");
-  return drawHead(p, script, style) + drawSummary(p, data) + drawBeside(p) + drawRows(p) + cases + "</main>\n" +
+  const verdict = verdictOf(data, p);
+  return drawHead(p, script, style) + drawSummary(p, data, verdict) + drawGates(verdict) + drawBeside(p) + drawRows(p) + cases + "</main>\n" +
     "<footer>Written by tally export. It opens from disk and loads nothing; “tally verify” and verify.html check it from outside.</footer>\n" +
     DATA_BEGIN + encodeData(data) + DATA_END + "\n" + SCRIPT_BEGIN + script + DATA_END + "\n</body>\n</html>\n";
 }
@@ -146,7 +148,7 @@ function drawHead(p, script, style) {
     `<main id="content">\n<h1>${cellOf(p.registered, "/attempt", "text")}</h1>\n`;
 }
 
-function drawSummary(p, data) {
+function drawSummary(p, data, verdict) {
   const r = p.registered, level = levelOfReport(data, r);
   let out = `<p class="lead">Class ${cellOf(r, "/class", "text")}, target ${cellOf(r, "/target", "text")}, ${cellOf(r, "/mode", "text")}; attempt number ${cellOf(r, "/number", "text")} of at least ${cellOf(p.newest, "/number", "text")} of the class; ledger ${cellOf(r, "/origin", "text")}.</p>\n`;
   out += level ? `<p class="note">${level.note}</p>\n` : "<p>The registration was signed by the ledger’s key. That people signed the bench is not in this file.</p>\n";
@@ -155,8 +157,30 @@ function drawSummary(p, data) {
   }
   if (!p.finished) return out + '<p class="note">The attempt has not finished, so there are no totals.</p>\n';
   const counts = [...ORDER].reverse().filter((o) => pointer(p.finished.entry.body, "/outcomes/" + o) !== undefined).map((o) => [shown(o, "outcome"), "/outcomes/" + o, "text"]);
-  const figures = [...counts, ["Mean score", "/mean_score", "number3"], ["Cost", "", "cost"], ["Runtime, ms", "/runtime_ms", "text"]];
-  return out + '<dl class="figures">\n' + figures.map(([label, at, as]) => `<div><dt>${label}</dt><dd>${cellOf(p.finished, at, as)}</dd></div>\n`).join("") + "</dl>\n";
+  const figures = [...counts, ["Solve rate", "/outcomes", "solved1"], ["95 % interval", "/outcomes", "interval1"], ["Mean score", "/mean_score", "number3"], ["Cost", "", "cost"], ["Runtime, ms", "/runtime_ms", "text"]];
+  const gate = `<div><dt>Gate</dt><dd>${drawMark(verdict.state, sentence(verdict.reason), verdict.recorded === "")}</dd></div>\n`;
+  return out + '<dl class="figures">\n' + gate + figures.map(([label, at, as]) => `<div><dt>${label}</dt><dd>${cellOf(p.finished, at, as)}</dd></div>\n`).join("") + "</dl>\n";
+}
+
+// STATES are how states of gates look and read.
+const STATES = { met: ["passed", "Met"], "not met": ["failed", "Not met"], "not decided": ["unscored", "Not decided"], "not told": ["unscored", "Not told here"] };
+
+const GATE_BASIS = "Computed from the records in this file and from the registration whose digest the sealed plan names, in this browser too.";
+
+const sentence = (s) => s[0].toUpperCase() + s.slice(1) + ".";
+
+// drawMark is a state. One that only holds with corrections is neither green nor red.
+function drawMark(state, title, plain) {
+  const [look, word] = STATES[state];
+  return `<span class="state ${plain ? look : "unscored"}"${title ? ` title="${escapeHTML(visible(title))}"` : ""}>${word}</span>`;
+}
+
+// drawGates lists what became of each gate, and what that rests on.
+function drawGates(v) {
+  let out = `<h2>Gate</h2>\n<p>${escapeHTML(visible(sentence(v.reason)))} ${GATE_BASIS}</p>\n`;
+  if (v.recorded) out += `<p class="note">This counts the scores beside the records. By the recorded scores alone it is: ${v.recorded}.</p>\n`;
+  if (v.results.length === 0) return out;
+  return out + '<ul class="gates">\n' + v.results.map((r) => `<li>${drawMark(r.state, "", true)} ${escapeHTML(visible(`${r.gate}: ${r.found}`))}</li>\n`).join("") + "</ul>\n";
 }
 
 // drawBeside tells what was set beside the recorded scores: from what to what, by whom,

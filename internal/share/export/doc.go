@@ -28,6 +28,10 @@ type Format struct {
 	Folder       bool // it is several files
 	NeedsOut     bool // it is not for a terminal; a folder never is
 
+	// Endings are those that its file may have, each of which is a form of its own; nil if
+	// the name says nothing.
+	Endings []string
+
 	// Why a flag does not go with it; "" if it does.
 	NoWithhold, NoCase string
 	// Flags are those that only it and formats with the same flag take.

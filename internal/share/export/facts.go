@@ -1,13 +1,17 @@
 package export
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
+	"tallystick/internal/read/conversation"
 	"tallystick/internal/read/gate"
 	"tallystick/internal/record/cost"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/run/grade"
+	"tallystick/internal/run/trajectory"
 )
 
 // Facts are what leaves the building about one attempt: plain values that were
@@ -45,6 +49,9 @@ type Facts struct {
 	Qualifications []string
 
 	Samples []Sample
+	// Ending is that of the file that was asked for, where the format has several.
+	Ending string
+
 	// Withheld says that inputs and answers are here by salted digest only.
 	Withheld bool
 }
@@ -97,6 +104,44 @@ type Sample struct {
 	Judged   bool
 	HeldOut  bool // its texts are salted digests already
 	Evidence []string
+
+	// Transcript reads what was said and done and what was compared; nil if these do not
+	// leave, or there is none. A transcript is in memory only while it is written.
+	Transcript func() (*Told, error)
+}
+
+// Told is a transcript, and what was compared with what.
+type Told struct {
+	Conversation *conversation.Conversation
+	Events       map[int]*trajectory.Event // by their number
+	Checks       []grade.Detail
+}
+
+// told reads the transcript, nil if there is none.
+func (s *Sample) told() (*Told, error) {
+	if s.Transcript == nil {
+		return nil, nil
+	}
+	return s.Transcript()
+}
+
+// checksText tells each check in a line, with what it got and wanted.
+func (t *Told) checksText() string {
+	var lines []string
+	for _, d := range t.Checks {
+		line := fmt.Sprintf("%s (%s): %s", cmp.Or(d.Check, string(d.Grader)), d.Grader, d.Outcome)
+		if d.Why != "" {
+			line += ", " + d.Why
+		}
+		if d.Extracted != nil {
+			line += "; got " + d.Extracted.Head
+		}
+		if d.Expected != nil {
+			line += "; wanted " + d.Expected.Head
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // Passed reports whether the record says that the sample is solved.

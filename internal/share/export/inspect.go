@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"tallystick/internal/run/trajectory"
 )
 
 // The names of the two scorers of an Inspect log: the score, and whether the case
@@ -15,13 +17,43 @@ const (
 	inspectPassed = "passed"
 )
 
-var inspectFormat = Format{Name: "inspect", Is: "a log that Inspect View opens", Files: "an Inspect log (`.eval`)", ImportsAgain: true, NeedsOut: true,
-	Write: func(a *Facts, _ Hub) ([]File, error) { return Inspect(a) }}
+var inspectFormat = Format{Name: "inspect", Is: "a log that Inspect View opens, with the transcripts", Files: "an Inspect log (`.eval`, or `.json`)", ImportsAgain: true, NeedsOut: true,
+	Endings: []string{".eval", ".json"}, Write: func(a *Facts, _ Hub) ([]File, error) { return Inspect(a) }}
 
-// Inspect writes a log that Inspect View opens: what was asked, what was answered
-// and how it was scored. It does not hold every event; the trajectory stays with
-// the evidence. A case without a score has none here either.
+// Inspect writes a log that Inspect View opens: what was asked, every message and event,
+// what was answered and how it was scored. A case without a score has none here either;
+// one whose texts are withheld has its scores and no transcript. [Facts].Ending decides
+// between the zip file and one JSON document.
 func Inspect(a *Facts) ([]File, error) {
+	if a.Ending == ".json" {
+		return a.inspectJSON()
+	}
+	return a.inspectZip()
+}
+
+func inspectPlan() object {
+	return object{"name": "plan", "steps": []any{}, "config": object{}}
+}
+
+// inspectJSON is the log as one document.
+func (a *Facts) inspectJSON() ([]File, error) {
+	log := &inspectLog{usage: map[string]*inspectUsage{}}
+	samples := []any{}
+	for i := range a.Samples {
+		one, err := a.inspectSample(&a.Samples[i], log)
+		if err != nil {
+			return nil, err
+		}
+		samples = append(samples, one)
+	}
+	header := a.inspectHeader(a.inspectSpec(), inspectPlan(), log)
+	header["samples"] = samples
+	data, err := encode(header)
+	return []File{{safeName(a.ID) + ".json", append(data, '\n')}}, err
+}
+
+// inspectZip is the log as Inspect writes it.
+func (a *Facts) inspectZip() ([]File, error) {
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
 	put := func(name string, v any) error {
@@ -37,12 +69,13 @@ func Inspect(a *Facts) ([]File, error) {
 		_, err = f.Write(data)
 		return err
 	}
-	spec, plan := a.inspectSpec(), map[string]any{"name": "plan", "steps": []any{}, "config": map[string]any{}}
-	if err := put("_journal/start.json", map[string]any{"version": 2, "eval": spec, "plan": plan}); err != nil {
+	spec, plan := a.inspectSpec(), inspectPlan()
+	if err := put("_journal/start.json", object{"version": 2, "eval": spec, "plan": plan}); err != nil {
 		return nil, err
 	}
 	summaries := []any{}
 	names := map[string]bool{}
+	log := &inspectLog{usage: map[string]*inspectUsage{}}
 	for i := range a.Samples {
 		s := &a.Samples[i]
 		name := fmt.Sprintf("samples/%s_epoch_%d.json", safeName(s.ID), s.Repeat)
@@ -50,15 +83,19 @@ func Inspect(a *Facts) ([]File, error) {
 			name = strings.TrimSuffix(name, fmt.Sprintf("_epoch_%d.json", s.Repeat)) + fmt.Sprintf("_%d_epoch_%d.json", i, s.Repeat)
 		}
 		names[name] = true
-		if err := put(name, a.inspectSample(s)); err != nil {
+		one, err := a.inspectSample(s, log)
+		if err != nil {
 			return nil, err
 		}
-		summaries = append(summaries, a.inspectSummary(s))
+		if err := put(name, one); err != nil {
+			return nil, err
+		}
+		summaries = append(summaries, a.inspectSummary(s, one))
 	}
 	if err := put("summaries.json", summaries); err != nil {
 		return nil, err
 	}
-	if err := put("header.json", a.inspectHeader(spec, plan)); err != nil {
+	if err := put("header.json", a.inspectHeader(spec, plan, log)); err != nil {
 		return nil, err
 	}
 	if err := w.Close(); err != nil {
@@ -67,6 +104,9 @@ func Inspect(a *Facts) ([]File, error) {
 	return []File{{safeName(a.ID) + ".eval", out.Bytes()}}, nil
 }
 
+// An inspectLog is what is known of a log when its samples are written.
+type inspectLog struct{ usage map[string]*inspectUsage }
+
 func iso(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -74,7 +114,7 @@ func iso(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000+00:00")
 }
 
-func (a *Facts) inspectSpec() map[string]any {
+func (a *Facts) inspectSpec() object {
 	var ids []string
 	seen := map[string]bool{}
 	for _, s := range a.Samples {
@@ -83,25 +123,25 @@ func (a *Facts) inspectSpec() map[string]any {
 			ids = append(ids, s.ID)
 		}
 	}
-	config := map[string]any{"epochs": a.Repeat}
+	config := object{"epochs": a.Repeat}
 	if a.Repeat > 1 {
 		config["epochs_reducer"] = []string{"mean"}
 	}
-	return map[string]any{
-		"eval_id": a.ID, "run_id": a.ID, "created": iso(a.Started), "task": a.Class, "task_id": a.ID, "task_version": 0, "task_attribs": map[string]any{}, "task_args": map[string]any{},
-		"dataset": map[string]any{"name": a.Class, "samples": len(ids), "sample_ids": ids, "shuffled": false},
-		"model":   a.model(), "model_generate_config": map[string]any{}, "model_args": map[string]any{}, "config": config,
-		"packages": map[string]any{"tallystick": orUnknown(a.Version)}, "metadata": a.proof(),
-		"scorers": []any{map[string]any{"name": inspectScore, "options": map[string]any{}}, map[string]any{"name": inspectPassed, "options": map[string]any{}}},
+	return object{
+		"eval_id": a.ID, "run_id": a.ID, "created": iso(a.Started), "task": a.Class, "task_id": a.ID, "task_version": 0, "task_attribs": object{}, "task_args": object{},
+		"dataset": object{"name": a.Class, "samples": len(ids), "sample_ids": ids, "shuffled": false},
+		"model":   a.model(), "model_generate_config": object{}, "model_args": object{}, "config": config,
+		"packages": object{"tallystick": orUnknown(a.Version)}, "metadata": a.proof(),
+		"scorers": []any{object{"name": inspectScore, "options": object{}}, object{"name": inspectPassed, "options": object{}}},
 	}
 }
 
-func (a *Facts) inspectHeader(spec, plan map[string]any) map[string]any {
+func (a *Facts) inspectHeader(spec, plan object, log *inspectLog) object {
 	status := "success"
 	if !a.Finished {
 		status = "started"
 	}
-	cases, _ := spec["dataset"].(map[string]any)["samples"].(int)
+	cases, _ := spec["dataset"].(object)["samples"].(int)
 	var scores []any
 	for _, name := range []string{inspectScore, inspectPassed} {
 		metric := map[string]string{inspectScore: "mean", inspectPassed: "accuracy"}[name]
@@ -109,17 +149,17 @@ func (a *Facts) inspectHeader(spec, plan map[string]any) map[string]any {
 		if len(values) == 0 {
 			continue
 		}
-		entry := map[string]any{"name": name, "scorer": name, "params": map[string]any{}, "scored_samples": len(values), "unscored_samples": cases - len(values),
-			"metrics": map[string]any{metric: map[string]any{"name": metric, "value": meanOf(values), "params": map[string]any{}}}}
+		entry := object{"name": name, "scorer": name, "params": object{}, "scored_samples": len(values), "unscored_samples": cases - len(values),
+			"metrics": object{metric: object{"name": metric, "value": meanOf(values), "params": object{}}}}
 		if a.Repeat > 1 {
 			entry["reducer"] = "mean"
 		}
 		scores = append(scores, entry)
 	}
-	return map[string]any{
+	return object{
 		"version": 2, "status": status, "eval": spec, "plan": plan,
-		"results": map[string]any{"total_samples": len(a.Samples), "completed_samples": len(a.Samples), "scores": scores},
-		"stats":   map[string]any{"started_at": iso(a.Started), "completed_at": iso(a.Ended), "model_usage": map[string]any{}},
+		"results": object{"total_samples": len(a.Samples), "completed_samples": len(a.Samples), "scores": scores},
+		"stats":   object{"started_at": iso(a.Started), "completed_at": iso(a.Ended), "model_usage": usageJSON(log.usage)},
 	}
 }
 
@@ -160,29 +200,68 @@ func meanOf(values []float64) float64 {
 	return sum / float64(len(values))
 }
 
-func (a *Facts) inspectSample(s *Sample) map[string]any {
-	message := map[string]any{"role": "assistant", "content": s.Answer, "source": "generate", "model": a.model()}
-	out := map[string]any{
-		"id": s.ID, "epoch": s.Repeat, "input": s.Input, "target": s.Expected,
-		"messages": []any{map[string]any{"role": "user", "content": s.Input, "source": "input"}, message},
-		"output": map[string]any{"model": a.model(), "completion": s.Answer,
-			"choices": []any{map[string]any{"message": message, "stop_reason": "stop"}}},
-		"scores": inspectScores(s), "metadata": map[string]any{"outcome": s.Outcome, "case_digest": s.Digest, "evidence": s.Evidence, "failure_modes": s.Modes},
-		"store": map[string]any{}, "events": []any{}, "attachments": map[string]any{}, "model_usage": map[string]any{}, "total_time": s.Took.Seconds(),
+func (a *Facts) inspectSample(s *Sample, log *inspectLog) (object, error) {
+	told, err := s.told()
+	if err != nil {
+		return nil, fmt.Errorf("case %s: %w", s.ID, err)
 	}
+	scores := inspectScores(s, told)
+	t := &inspectTeller{started: s.Started, model: a.model(), attachments: object{}, usage: map[string]*inspectUsage{}}
+	t.span("init", "init", 0, func() {
+		t.event("sample_init", 0, nil, object{"sample": object{"input": t.text(s.Input), "target": s.Expected, "id": s.ID}, "state": object{}})
+	})
+	out := object{
+		"id": s.ID, "epoch": s.Repeat, "uuid": fmt.Sprintf("%s:%s:%d", a.ID, s.ID, s.Repeat), "input": s.Input, "target": s.Expected, "scores": scores,
+		"metadata": object{"outcome": s.Outcome, "case_digest": s.Digest, "evidence": s.Evidence, "failure_modes": s.Modes},
+		"store":    object{}, "total_time": s.Took.Seconds(), "working_time": s.Took.Seconds(),
+	}
+	if told == nil {
+		t.message("user", s.Input, object{"source": "input"})
+		t.message("assistant", s.Answer, object{"source": "generate", "model": a.model()})
+	} else {
+		t.span("solvers", "solvers", 0, func() { t.tell(told.Conversation, told.Events) })
+		for _, e := range told.Events {
+			if p, ok := e.Payload.(*trajectory.LimitReached); ok {
+				kind, limit := limitOf(p)
+				out["limit"] = object{"type": kind, "limit": limit, "reason": p.Summary()}
+			}
+		}
+	}
+	answer := object{"role": "assistant", "content": s.Answer, "source": "generate", "model": a.model()}
+	out["output"] = object{"model": a.model(), "completion": s.Answer, "choices": []any{object{"message": answer, "stop_reason": "stop"}}}
 	if s.Score == nil {
 		out["error"] = inspectError(s)
+		t.event("error", s.Took, nil, object{"error": inspectError(s)})
+	} else {
+		t.span("scorers", "scorers", s.Took, func() {
+			for _, name := range []string{inspectScore, inspectPassed} {
+				t.span("scorer", name, s.Took, func() {
+					t.event("score", s.Took, nil, object{"score": scores[name], "target": s.Expected, "scorer": name})
+				})
+			}
+		})
+	}
+	if !s.Started.IsZero() {
+		out["started_at"], out["completed_at"] = iso(s.Started), iso(s.Started.Add(s.Took))
+	}
+	for model, u := range t.usage {
+		if log.usage[model] == nil {
+			log.usage[model] = &inspectUsage{}
+		}
+		log.usage[model].add(u.in, u.out, u.cost)
 	}
 	if s.Corrections != nil {
-		out["metadata"].(map[string]any)["corrections"] = s.Corrections
+		out["metadata"].(object)["corrections"] = s.Corrections
 	}
-	return out
+	out["messages"], out["events"], out["attachments"], out["model_usage"] = t.messages, t.events, t.attachments, usageJSON(t.usage)
+	out["events_data"] = object{"messages": t.messages, "calls": []any{}}
+	return out, nil
 }
 
 // inspectScores are the score and the verdict, none if there is no score.
-func inspectScores(s *Sample) map[string]any {
+func inspectScores(s *Sample, told *Told) object {
 	if s.Score == nil {
-		return map[string]any{}
+		return object{}
 	}
 	letter := "I"
 	if s.Passed() {
@@ -192,25 +271,37 @@ func inspectScores(s *Sample) map[string]any {
 	if why == "" {
 		why = strings.Join(s.Modes, ", ")
 	}
+	if told != nil && len(told.Checks) > 0 {
+		why = strings.TrimPrefix(why+"\n\n"+told.checksText(), "\n\n")
+	}
 	if text := s.correctionsText(); text != "" {
 		why = strings.TrimPrefix(why+"; ", "; ") + "as recorded; beside it: " + text
 	}
-	return map[string]any{
-		inspectScore:  map[string]any{"value": *s.Score, "answer": s.Answer, "explanation": why},
-		inspectPassed: map[string]any{"value": letter, "answer": s.Answer, "explanation": why},
+	return object{
+		inspectScore:  object{"value": *s.Score, "answer": s.Answer, "explanation": why},
+		inspectPassed: object{"value": letter, "answer": s.Answer, "explanation": why},
 	}
 }
 
-func inspectError(s *Sample) map[string]any {
+func inspectError(s *Sample) object {
 	message := s.Outcome
 	if s.Reason != "" {
 		message += ": " + s.Reason
 	}
-	return map[string]any{"message": message, "traceback": "", "traceback_ansi": ""}
+	return object{"message": message, "traceback": "", "traceback_ansi": ""}
 }
 
-func (a *Facts) inspectSummary(s *Sample) map[string]any {
-	out := map[string]any{"id": s.ID, "epoch": s.Repeat, "input": s.Input, "target": s.Expected, "scores": inspectScores(s), "completed": true, "model_usage": map[string]any{}}
+// inspectSummary is a sample as the list of them shows it.
+func (a *Facts) inspectSummary(s *Sample, sample object) object {
+	out := object{"completed": true, "message_count": len(sample["messages"].([]any))}
+	for _, name := range []string{"id", "epoch", "uuid", "input", "target", "scores", "model_usage", "total_time", "working_time", "started_at", "completed_at"} {
+		if v, ok := sample[name]; ok {
+			out[name] = v
+		}
+	}
+	if limit, ok := sample["limit"].(object); ok {
+		out["limit"] = limit["type"]
+	}
 	if s.Score == nil {
 		out["error"] = inspectError(s)["message"]
 	}

@@ -30,6 +30,7 @@ var (
 // with it were given.
 type Request struct {
 	Format, Glob              string
+	File                      string // that -o names
 	Out, Key, Withhold, Salts bool
 	Flags                     []string // every flag that was given
 }
@@ -55,7 +56,7 @@ func (r Request) misplaced(f *Format) (flag string, takers []string) {
 
 // Validate refuses usage errors.
 func (r Request) Validate() error {
-	usage := func(format string, args ...any) error { return refusal.Newf(refusal.Usage, format, args...) }
+	usage := func(format string, args ...any) *refusal.Error { return refusal.Newf(refusal.Usage, format, args...) }
 	f, err := Find(r.Format)
 	switch {
 	case err != nil:
@@ -65,6 +66,9 @@ func (r Request) Validate() error {
 		return usage("--format %s is signed: --key is missing", f.Name)
 	case (f.Folder || f.NeedsOut) && !r.Out:
 		return usage("--format %s needs -o", f.Name)
+	case f.Endings != nil && !slices.Contains(f.Endings, path.Ext(r.File)):
+		return usage("-o %q: the name of a file of --format %s ends in %s, which decides its form", r.File, f.Name, strings.Join(f.Endings, " or ")).
+			WithHint("give -o %s", strings.TrimSuffix(r.File, path.Ext(r.File))+f.Endings[0])
 	case r.Withhold && f.NoWithhold != "":
 		return usage("--withhold does not apply to --format %s, which %s", f.Name, f.NoWithhold)
 	case r.Salts && !r.Withhold:

@@ -58,7 +58,7 @@ func (a *Facts) Withhold(random io.Reader) ([]Salt, error) {
 		}
 		// Reasons and failure modes are the grader's words, which may quote; so may what
 		// people say of a correction.
-		s.Reason = ""
+		s.Reason, s.Transcript = "", nil
 		for i := range s.Corrections {
 			s.Corrections[i].Reason = "withheld"
 		}

@@ -7,10 +7,12 @@ import (
 	"strings"
 	"time"
 
+	"tallystick/internal/read/conversation"
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/run/trajectory"
 	"tallystick/internal/share/export"
 )
 
@@ -128,8 +130,26 @@ func (g *gatherer) add(c *dossier.PublicCase, record *evidence.CaseScored) error
 		g.models[m] = true
 	}
 	s.HeldOut, s.Input, s.Answer, s.Expected = c.IsHidden(), said.Input, said.Answer, said.Expected
+	if !s.HeldOut {
+		s.Transcript = func() (*export.Told, error) { return toldOf(c) }
+	}
 	g.out.Samples = append(g.out.Samples, s)
 	return nil
+}
+
+// toldOf reads the transcript of a case that may leave.
+func toldOf(c *dossier.PublicCase) (*export.Told, error) {
+	v, err := c.Trajectory()
+	if err != nil {
+		return nil, err
+	}
+	t := &export.Told{Events: map[int]*trajectory.Event{}}
+	for e := range v.Events() {
+		t.Events[e.Seq] = &e
+	}
+	t.Conversation = conversation.Of(v.Events(), conversation.Options{Whole: c.Content})
+	t.Checks, err = c.Checks()
+	return t, err
 }
 
 // corrections are what stands beside the record of a case. Of a held-out one the reasons

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"tallystick/internal/read/dossier"
+	"tallystick/internal/read/gate"
 	"tallystick/internal/read/history"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/share/browser/report"
@@ -33,6 +34,9 @@ func Report(p *dossier.Place, ask ExportAsk) (*ReportPage, *dossier.Dossier, err
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := decideIn(data, found); err != nil {
+		return nil, nil, err
+	}
 	page, err := report.Render(data)
 	return &ReportPage{page, len(data.Cases), data.Key}, found, err
 }
@@ -57,6 +61,29 @@ func pageOf(a *dossier.Public, glob string) (*report.Data, error) {
 		d.Cases = append(d.Cases, one)
 	}
 	return d, prove(d, a, cases)
+}
+
+// decideIn gives a report the registration that its verdict is computed from. A verdict
+// that the workspace decides otherwise, as where a filter selected every case, is not
+// told: a report never says what "tally gate" does not.
+func decideIn(d *report.Data, a *dossier.Dossier) error {
+	decision, err := gate.Of(a)
+	if err != nil {
+		return err
+	}
+	if decision.By != gate.ByNothing { // else the bench is another one now, or there is nothing to decide
+		registration, err := a.Public().Registration()
+		if err != nil {
+			return err
+		}
+		d.Registration = string(registration)
+	}
+	told, err := d.Verdict()
+	if err != nil {
+		return err
+	}
+	d.Elsewhere = told.State != report.NotTold && told.State != string(decision.State())
+	return nil
 }
 
 // reportOrder lists the cases that have a record, what failed first, as many as fit.

@@ -32,9 +32,14 @@ func Render(d *Data) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	verdict, err := d.verdict(p)
+	if err != nil {
+		return nil, err
+	}
 	w := &writer{}
 	w.head(p)
-	w.summary(p, d)
+	w.summary(p, d, verdict)
+	w.gates(verdict)
 	w.beside(p)
 	w.rows(p)
 	for _, c := range d.Cases {
@@ -144,7 +149,7 @@ func (w *writer) figures(x *part, list []pair) {
 	}
 }
 
-func (w *writer) summary(p *parts, d *Data) {
+func (w *writer) summary(p *parts, d *Data, v *Verdict) {
 	r := p.registered
 	w.add(`<p class="lead">Class `)
 	w.cell(r.index, r.raw, "/class", browser.AsText)
@@ -180,13 +185,16 @@ func (w *writer) summary(p *parts, d *Data) {
 		w.add(`<p class="note">The attempt has not finished, so there are no totals.</p>`, "\n")
 		return
 	}
-	w.add(`<dl class="figures">`, "\n")
+	w.add(`<dl class="figures">`, "\n<div><dt>Gate</dt><dd>")
+	w.mark(v.State, sentence(v.Reason), v.Recorded == "")
+	w.add("</dd></div>\n")
 	var counts []pair
 	for _, o := range slices.Backward(order) { // what passed first
 		if _, ok := lookup(p.finished.raw, "/outcomes/"+o); ok {
 			counts = append(counts, pair{browser.OutcomeName(evidence.Outcome(o)), "/outcomes/" + o, browser.AsText})
 		}
 	}
+	counts = append(counts, pair{"Solve rate", "/outcomes", browser.AsSolved}, pair{"95 % interval", "/outcomes", browser.AsInterval})
 	w.figures(p.finished, append(counts, pair{"Mean score", "/mean_score", browser.AsNumber}, pair{"Cost", "", browser.AsCost}, pair{"Runtime, ms", "/runtime_ms", browser.AsText}))
 	w.add("</dl>\n")
 }

@@ -29,13 +29,18 @@ const layout = 3
 
 // Data is what a page is made of.
 type Data struct {
-	Format   string     `json:"format"`
-	Renderer string     `json:"renderer"` // what made the page: see [Renderer]
-	Key      string     `json:"key"`      // that sealed the ledger, which proves nothing by standing here
-	Attempt  string     `json:"attempt"`
-	Examples bool       `json:"examples,omitempty"` // the people who signed come with "tally init", as the exporter says
-	Entries  []Entry    `json:"entries"`
-	Cases    []Evidence `json:"cases"` // the evidence of records, in the order of the page
+	Format   string `json:"format"`
+	Renderer string `json:"renderer"` // what made the page: see [Renderer]
+	Key      string `json:"key"`      // that sealed the ledger, which proves nothing by standing here
+	Attempt  string `json:"attempt"`
+	Examples bool   `json:"examples,omitempty"` // the people who signed come with "tally init", as the exporter says
+	// Registration is the canonical JSON whose digest the plan names, "" if the bench has
+	// changed since. Elsewhere says that the exporter's workspace decides otherwise than
+	// the report can compute, which then tells nothing of the gates.
+	Registration string     `json:"registration,omitempty"`
+	Elsewhere    bool       `json:"gate_elsewhere,omitempty"`
+	Entries      []Entry    `json:"entries"`
+	Cases        []Evidence `json:"cases"` // the evidence of records, in the order of the page
 }
 
 // An Entry is a line of the ledger and its receipt.
