@@ -119,10 +119,8 @@ func (m *message) requestLine(line string) error {
 	return nil
 }
 
+// header reads one line. One that goes on in a second line has no name there.
 func (m *message) header(line string) error {
-	if line[0] == ' ' || line[0] == '\t' {
-		return bad("a header goes on in a second line")
-	}
 	name, value, ok := strings.Cut(line, ":")
 	lower := strings.ToLower(name)
 	if !ok || !isToken(lower) {

@@ -200,9 +200,6 @@ func (l *line) answer(m *message) (more bool) {
 			pathAndQuery = "/" + pathAndQuery
 		}
 	}
-	if strings.Contains(authority, "@") {
-		return l.malformed("the URL has a user in it")
-	}
 	if m.once2("host") != "" && authority == l.p.cfg.Here {
 		l.forward(m, pathAndQuery)
 		return false
