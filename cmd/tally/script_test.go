@@ -32,6 +32,7 @@ func TestMain(m *testing.M) {
 	}
 	testscript.Main(cleaning{m}, map[string]func(){
 		"tally":        main,
+		"egressagent":  egressAgent,
 		"tally-verify": func() { os.Exit(verify.Main(os.Args[1:], os.Stdout, os.Stderr)) },
 	})
 }
@@ -92,6 +93,7 @@ func scriptCommands(t *testing.T) map[string]func(*testscript.TestScript, bool, 
 		"people": cmdPeople,
 
 		"registry": cmdRegistry,
+		"website":  startWebsite(t),
 		"provider": func(ts *testscript.TestScript, neg bool, args []string) {
 			startProvider(t, ts, neg, args)
 		},

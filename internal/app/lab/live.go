@@ -1,6 +1,8 @@
 package lab
 
 import (
+	"fmt"
+
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/harness"
@@ -60,8 +62,8 @@ func (s *Setup) goLive(cfg *harness.Config, draws *draws) (*live, error) {
 // among them.
 func (s *Setup) access() (*provider.Access, error) {
 	settings, err := provider.LoadSettings(s.place.Path(provider.SettingsFile))
-	if refusal.Is(err, refusal.NotFound) && !s.Spec.Pays() {
-		settings, err = &provider.Settings{}, nil // no provider is asked
+	if refusal.Is(err, refusal.NotFound) && (!s.Spec.Pays() || len(s.Target.Egress) > 0) {
+		settings, err = &provider.Settings{}, nil // no provider is asked; a call of a model says that there is none
 	}
 	if err != nil {
 		return nil, err
@@ -69,6 +71,9 @@ func (s *Setup) access() (*provider.Access, error) {
 	access, err := settings.Access(s.place.Getenv)
 	if err != nil {
 		return nil, err
+	}
+	if err := access.Egress(s.Target.Egress, s.place.Path("."), s.place.Getenv); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.Target.File(), err)
 	}
 	if b := s.Target.Builtin; b != nil && s.Spec.Pays() {
 		if err := access.CheckModel(b.API, b.Model, b.MaxOutputTokens); err != nil && !s.isNoPrice(err) {
@@ -106,7 +111,7 @@ func (l *live) Spent(microUSD int64) { l.budget.Spend(microUSD) }
 func (l *live) Redactor() *cassette.Redactor { return l.access.Redactor() }
 
 func (s *Setup) caseOptions(c *scenario.Task, budget *provider.Budget) provider.CaseOptions {
-	return provider.CaseOptions{Matching: harness.Matching(s.Bench, s.Target, c), Budget: budget, Now: s.place.Now(), OnRetry: func(t provider.Retry) {
+	return provider.CaseOptions{Egress: s.Target.Egress, Matching: harness.Matching(s.Bench, s.Target, c), Budget: budget, Now: s.place.Now(), OnRetry: func(t provider.Retry) {
 		s.place.Note("case %s: %s; trying again in %s", c.ID, t.Reason, t.Wait)
 	}}
 }

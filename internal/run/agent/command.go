@@ -21,6 +21,7 @@ import (
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
+	"tallystick/internal/run/egress"
 	"tallystick/internal/run/gateway"
 	"tallystick/internal/run/sandbox"
 	"tallystick/internal/run/scenario"
@@ -172,6 +173,7 @@ type commandRun struct {
 	history []httpMessage
 	class   sandbox.Class
 	preload *sandbox.Preload // of a warm one
+	out     *wayOut          // nil for a target that lists no server
 }
 
 func (t *Target) driveCommand(ctx context.Context, s *session.Session, sc *scenario.Scenario, o Options) (DriveResult, error) {
@@ -192,6 +194,10 @@ func (t *Target) driveCommand(ctx context.Context, s *session.Session, sc *scena
 		return driven, err
 	}
 	defer remove()
+	if r.out, err = newWayOut(t.Egress, o); err != nil {
+		return driven, err
+	}
+	defer r.out.end()
 	for i, turn := range sc.Turns {
 		if err := s.StartTurn("", turn.Text); err != nil {
 			return driven, err
@@ -253,8 +259,12 @@ func (r *commandRun) turn(ctx context.Context, number int, text string) (answer,
 		return "", "", err
 	}
 	server := g.Server()
+	var proxy *egress.Proxy
 	defer func() {
 		server.Close()
+		if cerr := proxy.Close(); err == nil {
+			err = cerr
+		}
 		if cerr := g.Close(); err == nil {
 			err = cerr
 		}
@@ -269,15 +279,20 @@ func (r *commandRun) turn(ctx context.Context, number int, text string) (answer,
 		if err != nil {
 			return "", "", refusal.Newf(refusal.Failed, "opening the gateway: %w", err)
 		}
+		here := listener.Addr().String()
+		listener, proxy = r.out.open(ctx, r, listener, here)
 		go server.Serve(listener)
-		result, err = sandbox.RunBare(ctx, r.options(input, "http://"+listener.Addr().String()))
+		result, err = sandbox.RunBare(ctx, r.options(input, "http://"+here))
 		if err != nil {
 			return "", "", err
 		}
 	} else {
 		way := sandbox.NewGateway()
-		go server.Serve(way)
-		o := r.options(input, fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultGatewayPort))
+		here := fmt.Sprintf("127.0.0.1:%d", sandbox.DefaultGatewayPort)
+		var listener net.Listener
+		listener, proxy = r.out.open(ctx, r, way, here)
+		go server.Serve(listener)
+		o := r.options(input, "http://"+here)
 		o.Gateway = way
 		result, err = r.start(ctx, o)
 		r.class = result.Class
@@ -336,7 +351,7 @@ func (r *commandRun) input(number int, text string) ([]byte, error) {
 
 // options are how the program is started for one turn.
 func (r *commandRun) options(input []byte, base string) sandbox.AgentOptions {
-	o := r.sandbox(gateway.Environment(base, r.token))
+	o := r.sandbox(append(gateway.Environment(base, r.token), r.out.environment(strings.TrimPrefix(base, "http://"), r.token)...))
 	o.Stdin, o.WorkFolder = strings.NewReader(string(input)), r.s.Folder()
 	return o
 }
@@ -347,6 +362,9 @@ func (r *commandRun) sandbox(env []string) sandbox.AgentOptions {
 		Limits: sandbox.AgentLimits{MemoryBytes: r.c.MemoryBytes, Timeout: r.o.Timeout}}
 	if r.files != "" {
 		o.ReadOnly = append(o.ReadOnly, sandbox.Mount{Host: r.files, Inside: filesInside})
+	}
+	if mount, ok := r.out.mount(); ok {
+		o.ReadOnly = append(o.ReadOnly, mount)
 	}
 	if r.params != "" {
 		o.ReadOnly = append(o.ReadOnly, sandbox.Mount{Host: r.params, Inside: paramsInside})

@@ -21,6 +21,7 @@ import (
 	"tallystick/internal/record/store"
 	"tallystick/internal/record/strictyaml"
 	"tallystick/internal/run/bench"
+	"tallystick/internal/run/egress"
 	"tallystick/internal/run/sandbox"
 	"tallystick/internal/run/scenario"
 	"tallystick/internal/run/session"
@@ -61,6 +62,9 @@ type Target struct {
 	// its recordings, beside what the class names.
 	Normalise []evidence.Normaliser
 
+	// Egress are the servers that a command may ask besides the gateway.
+	Egress egress.Rules
+
 	base string       // the name without parameters
 	tree *digest.Tree // of the files of a command, as they were hashed
 	root string       // of the workspace
@@ -90,6 +94,7 @@ type targetFile struct {
 
 	Parameters parameters            `json:"parameters,omitempty"`
 	Normalise  []evidence.Normaliser `json:"normalise,omitempty"`
+	Egress     egress.Rules          `json:"egress,omitempty"`
 }
 
 var targetRules = strictyaml.Rules{PlainDigits: true, Hint: "docs/agents.md has the format of a target"}
@@ -229,7 +234,7 @@ func parse(root *os.Root, name, file string, data []byte) ([]*Target, error) {
 	if err := f.validate(); err != nil {
 		return nil, doc.Refuse(err)
 	}
-	base := &Target{Name: name, base: name, Kind: f.Kind, Builtin: f.Builtin, Command: f.Command, HTTP: f.HTTP, Normalise: f.Normalise}
+	base := &Target{Name: name, base: name, Kind: f.Kind, Builtin: f.Builtin, Command: f.Command, HTTP: f.HTTP, Normalise: f.Normalise, Egress: f.Egress}
 	if root != nil {
 		if err := base.open(root); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
@@ -290,6 +295,9 @@ func (f *targetFile) validate() error {
 	if at, err := evidence.CheckNormalisers(f.Normalise); err != nil {
 		return strictyaml.At([]string{"normalise", strconv.Itoa(at)}, err)
 	}
+	if err := f.checkEgress(); err != nil {
+		return err
+	}
 	if f.Kind != KindHTTP {
 		return nil // with its parameters
 	}
@@ -297,6 +305,21 @@ func (f *targetFile) validate() error {
 		return strictyaml.At([]string{string(f.Kind)}, err)
 	}
 	return nil
+}
+
+func (f *targetFile) checkEgress() error {
+	at := func(format string, args ...any) error {
+		return strictyaml.At([]string{"egress"}, fmt.Errorf(format, args...))
+	}
+	switch {
+	case len(f.Egress) == 0:
+		return nil
+	case f.Kind != KindCommand:
+		return at("a target of the kind %s has none: the proxy is for the sandbox of a command", f.Kind)
+	case f.Command.Warm != "":
+		return at("a preloaded command has none: each case has a proxy and certificates of its own; take out command: warm:")
+	}
+	return f.Egress.Validate()
 }
 
 // computeDigest names everything that decides how the target behaves and that
@@ -342,6 +365,9 @@ func (t *Target) Settings() ([]byte, error) {
 	}
 	if len(t.Normalise) > 0 {
 		settings["normalise"] = t.Normalise
+	}
+	if len(t.Egress) > 0 {
+		settings["egress"] = t.Egress
 	}
 	return canon.Marshal(settings)
 }

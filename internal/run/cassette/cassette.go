@@ -58,6 +58,7 @@ type Header struct {
 	Format     string                 `json:"format"`
 	Models     []string               `json:"models"` // of the requests, sorted
 	Provenance Provenance             `json:"provenance"`
+	Reached    []evidence.EndpointUse `json:"reached,omitempty"` // that answered HTTP requests of the agent's program
 	RecordedAt *evidence.Time         `json:"recorded_at,omitempty"`
 	Redactions int64                  `json:"redactions"` // how many markers recording has put in
 	Totals     Totals                 `json:"totals"`
@@ -66,6 +67,7 @@ type Header struct {
 // Totals sums up the interactions.
 type Totals struct {
 	CostMicrodollars int64 `json:"cost_microdollars"`
+	HTTPExchanges    int64 `json:"http_exchanges,omitempty"`
 	MCPExchanges     int64 `json:"mcp_exchanges"`
 	ModelCalls       int64 `json:"model_calls"`
 	Tokens           int64 `json:"tokens"`
@@ -73,16 +75,17 @@ type Totals struct {
 	UnpricedCalls    int64 `json:"unpriced_calls"` // model calls whose price or usage was unknown; their cost is not in the sum
 }
 
-// An Interaction is one request and its reply. Exactly one of MCP, Model and
+// An Interaction is one request and its reply. Exactly one of HTTP, MCP, Model and
 // Tool is set.
 type Interaction struct {
-	Key       digest.ID  `json:"key"`
-	LatencyMS int64      `json:"latency_ms"`
-	MCP       *Exchange  `json:"mcp,omitempty"`
-	Model     *ModelCall `json:"model,omitempty"`
-	Ordinal   int64      `json:"ordinal"`           // 0 for the first of those with this key
-	Purpose   Purpose    `json:"purpose,omitempty"` // of a model call: judge, or absent for the agent's
-	Tool      *ToolCall  `json:"tool,omitempty"`
+	HTTP      *HTTPExchange `json:"http,omitempty"`
+	Key       digest.ID     `json:"key"`
+	LatencyMS int64         `json:"latency_ms"`
+	MCP       *Exchange     `json:"mcp,omitempty"`
+	Model     *ModelCall    `json:"model,omitempty"`
+	Ordinal   int64         `json:"ordinal"`           // 0 for the first of those with this key
+	Purpose   Purpose       `json:"purpose,omitempty"` // of a model call: judge, or absent for the agent's
+	Tool      *ToolCall     `json:"tool,omitempty"`
 
 	// FromLibrary says that the reply was found in the library of replies, for the
 	// event that tells of it. It is in no file.
@@ -165,7 +168,7 @@ func New(p Provenance, recordedAt *evidence.Time, redactions int64, interactions
 	if c.Header.Models, c.Header.Totals, err = summarize(interactions); err != nil {
 		return nil, err
 	}
-	c.Header.Endpoints = endpointsOf(interactions)
+	c.Header.Endpoints, c.Header.Reached = endpointsOf(interactions), reachedBy(interactions)
 	return c, c.validate(Limits{}.withDefaults())
 }
 
@@ -179,6 +182,8 @@ func (it *Interaction) Describe() string {
 		return "tool call " + it.Tool.Name
 	case it.MCP != nil:
 		return "MCP " + it.MCP.Server + " " + it.MCP.Method
+	case it.HTTP != nil:
+		return "HTTP " + it.HTTP.Target()
 	}
 	return "an empty interaction"
 }
@@ -200,8 +205,10 @@ func (it *Interaction) computeKey() (digest.ID, error) {
 		return toolKey(it.Tool.Name, it.Tool.Arguments), nil
 	case it.MCP != nil:
 		return mcpKey(it.MCP.Server, it.MCP.Method, it.MCP.Params), nil
+	case it.HTTP != nil:
+		return httpKey(it.HTTP.Request), nil
 	}
-	return digest.ID{}, malformed("it is neither a model call nor a tool call nor an MCP exchange")
+	return digest.ID{}, malformed("it is none of a model call, a tool call, an MCP exchange and an HTTP exchange")
 }
 
 // summarize computes what the header says about the interactions.
@@ -229,6 +236,8 @@ func summarize(interactions []Interaction) (models []string, t Totals, err error
 			t.ToolCalls++
 		case it.MCP != nil:
 			t.MCPExchanges++
+		case it.HTTP != nil:
+			t.HTTPExchanges++
 		}
 	}
 	slices.Sort(models)

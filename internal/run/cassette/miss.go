@@ -92,7 +92,7 @@ func (p *Player) miss(r Request) *Miss {
 }
 
 func (it *Interaction) sameKind(other *Interaction) bool {
-	return (it.Model != nil) == (other.Model != nil) && (it.Tool != nil) == (other.Tool != nil)
+	return (it.Model != nil) == (other.Model != nil) && (it.Tool != nil) == (other.Tool != nil) && (it.HTTP != nil) == (other.HTTP != nil)
 }
 
 // fields is the canonical request as a tree, with what else is in the key.
@@ -105,6 +105,8 @@ func (it *Interaction) fields(by *normaliser) wire.Node {
 		}
 		n.Set("api", wire.StringNode(string(it.Model.API)))
 		return n
+	case it.HTTP != nil:
+		return wire.ParseCanonical(string(it.HTTP.Request))
 	case it.Tool != nil:
 		return wire.ObjectNode("name", wire.StringNode(it.Tool.Name), "arguments", wire.ParseCanonical(string(it.Tool.Arguments)))
 	}
@@ -136,7 +138,7 @@ func likeness(a, b *wire.Node) int {
 			score += likeness(mine, other)
 		case equalNodes(mine, other):
 			score++
-			if name == "name" || name == "method" || name == "api" || name == "model" {
+			if name == "name" || name == "method" || name == "host" || name == "path" || name == "api" || name == "model" {
 				score += 3 // the same tool with other arguments is nearer than the reverse
 			}
 		}

@@ -344,6 +344,11 @@ func (r *Recorder) Borrow(request Request, find func(Request) (Borrowed, error))
 	return r.keep(it, request.redactions, time.Duration(it.LatencyMS)*time.Millisecond)
 }
 
+// keepAfter is keep with a time in milliseconds.
+func (r *Recorder) keepAfter(it Interaction, count, ms int64) (*Interaction, error) {
+	return r.keep(it, count, time.Duration(ms)*time.Millisecond)
+}
+
 // keep is the only place where something is remembered.
 func (r *Recorder) keep(it Interaction, count int64, latency time.Duration) (*Interaction, error) {
 	it.LatencyMS = latency.Milliseconds()

@@ -10,7 +10,7 @@ import (
 )
 
 // A Request is a request in canonical form, ready to be looked up. Make one
-// with [ModelRequest], [ToolRequest] or [MCPRequest].
+// with [ModelRequest], [ToolRequest], [MCPRequest] or [HTTPRequest].
 type Request struct {
 	// Key is the SHA-256 that recordings of this request have.
 	Key digest.ID
@@ -34,6 +34,8 @@ func (r Request) Canonical() []byte {
 		return r.it.Tool.Arguments
 	case r.it.MCP != nil:
 		return r.it.MCP.Params
+	case r.it.HTTP != nil:
+		return r.it.HTTP.Request
 	}
 	return nil
 }

@@ -71,7 +71,10 @@ func (c *Cassette) validate(l Limits) error {
 	if found := endpointsOf(c.Interactions); !slices.EqualFunc(found, h.Endpoints, sameUse) {
 		return malformed("line 1: the endpoints are %s, the interactions name %s", usesText(h.Endpoints), usesText(found))
 	}
-	if h.Provenance == Authored && len(h.Endpoints) > 0 {
+	if found := reachedBy(c.Interactions); !slices.EqualFunc(found, h.Reached, sameUse) {
+		return malformed("line 1: reached are %s, the interactions name %s", usesText(h.Reached), usesText(found))
+	}
+	if h.Provenance == Authored && len(h.Endpoints)+len(h.Reached) > 0 {
 		return malformed("line 1: the provenance is authored, and endpoints are named: what was written by hand no server answered")
 	}
 	return nil
@@ -79,13 +82,13 @@ func (c *Cassette) validate(l Limits) error {
 
 func (it *Interaction) validate() error {
 	kinds := 0
-	for _, set := range []bool{it.Model != nil, it.Tool != nil, it.MCP != nil} {
+	for _, set := range []bool{it.HTTP != nil, it.Model != nil, it.Tool != nil, it.MCP != nil} {
 		if set {
 			kinds++
 		}
 	}
 	if kinds != 1 {
-		return malformed("found %d of mcp, model and tool, expected one", kinds)
+		return malformed("found %d of http, mcp, model and tool, expected one", kinds)
 	}
 	if it.LatencyMS < 0 || it.LatencyMS > maxTotal {
 		return malformed("latency_ms is %d", it.LatencyMS)
@@ -98,6 +101,8 @@ func (it *Interaction) validate() error {
 		return it.Model.validate()
 	case it.Tool != nil:
 		return it.Tool.validate()
+	case it.HTTP != nil:
+		return it.HTTP.validate()
 	}
 	return it.MCP.validate()
 }

@@ -107,6 +107,9 @@ func (r *run) prepare() (remove func(), err error) {
 		Rules: w.rules, Start: start, Models: models, Source: source, Tools: toolBox, Limits: w.limits, Memory: w.memory, Folder: r.folder,
 		Approvals: c.Scenario.Approvals, Sink: r.job.Spool, Redactor: redactor,
 	}
+	if len(w.cfg.Target.Egress) > 0 {
+		cfg.Web = r.web()
+	}
 	if w.cfg.Spec.Recording != "" && !r.alone {
 		if r.grader, err = w.graderOf(c, nil); err != nil {
 			return fail(err)
@@ -126,6 +129,15 @@ func (r *run) prepare() (remove func(), err error) {
 		return fail(err)
 	}
 	return remove, nil
+}
+
+// web answers the HTTP requests of the agent's program: the servers, or the recording
+// of the case. There is nothing in between.
+func (r *run) web() session.Web {
+	if live, ok := r.live.(LiveWeb); ok {
+		return live.Web()
+	}
+	return &session.WebReplay{Player: r.player}
 }
 
 // workFolder names a fresh working folder. Those of a preloaded agent lie

@@ -134,6 +134,9 @@ type LiveTools interface {
 	Close()
 }
 
+// A LiveWeb is a recording that answers HTTP requests of the agent's program too.
+type LiveWeb interface{ Web() session.Web }
+
 // A JudgeRecording is a recording that keeps the judge's calls apart.
 type JudgeRecording interface{ JudgeModels() session.Models }
 

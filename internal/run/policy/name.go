@@ -12,13 +12,20 @@ import (
 // other case, with other separators, with letters that look alike, or with
 // what a client puts before it, as in mcp__shop__issue_refund.
 func isListed(list []string, name string) bool {
+	if strings.HasPrefix(name, HTTPPrefix) && slices.ContainsFunc(list, func(listed string) bool { return matchesHTTP(listed, name) }) {
+		return true
+	}
 	called := spellings(name)
 	return slices.ContainsFunc(list, func(listed string) bool { return slices.Contains(called, folded(listed)) })
 }
 
 // isAllowed reports whether a list that permits names a tool: as it is, or with what
-// an MCP client puts before it.
+// an MCP client puts before it. An agent chooses the path of a request, so that
+// nothing stands before one.
 func isAllowed(list []string, name string) bool {
+	if strings.HasPrefix(name, HTTPPrefix) {
+		return slices.ContainsFunc(list, func(listed string) bool { return matchesHTTP(listed, name) })
+	}
 	return slices.ContainsFunc(list, func(listed string) bool { return listed == name || strings.HasSuffix(name, "__"+listed) })
 }
 

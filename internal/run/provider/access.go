@@ -116,11 +116,14 @@ func (a *Access) Redactor() *cassette.Redactor { return a.redactor }
 
 // trust makes the client of servers whose certificates may be signed by those of a
 // file too.
-func (a *Access) trust(file string) (err error) {
+func (a *Access) trust(file string) (err error) { return a.trustIn(a.Settings.dir, file) }
+
+// trustIn is trust for a file whose name starts in dir.
+func (a *Access) trustIn(dir, file string) (err error) {
 	if a.clients[file] != nil {
 		return nil
 	}
-	if a.trusted[file], err = loadRoots(a.Settings.dir, file); err == nil {
+	if a.trusted[file], err = loadRoots(dir, file); err == nil {
 		a.clients[file] = newClient(a.trusted[file])
 	}
 	return err

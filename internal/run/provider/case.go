@@ -9,6 +9,7 @@ import (
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/cassette"
+	"tallystick/internal/run/egress"
 	"tallystick/internal/run/journal"
 	"tallystick/internal/run/policy"
 	"tallystick/internal/run/replies"
@@ -40,8 +41,9 @@ type CaseOptions struct {
 	Budget  *Budget
 	Journal *journal.Running // nil for none
 	OnRetry func(Retry)
-	Now     time.Time // when the recording began; left out if zero
-	Dir     string    // that MCP servers start in; the settings' own if empty
+	Now     time.Time    // when the recording began; left out if zero
+	Egress  egress.Rules // servers that the agent's program may ask
+	Dir     string       // that MCP servers start in; the settings' own if empty
 }
 
 // A LiveSide is the live side of one case: models and MCP servers, recorded into
@@ -49,6 +51,7 @@ type CaseOptions struct {
 type LiveSide struct {
 	*Live
 	Tools  *LiveTools
+	web    *Web
 	Judges *Live // the same for the judge of the case, in the same cassette
 }
 
@@ -71,6 +74,7 @@ func (a *Access) Case(o CaseOptions) (*LiveSide, error) {
 	if c.Judges, err = New(cfg); err != nil {
 		return nil, err
 	}
+	c.web = NewWeb(WebConfig{Access: a, Recorder: recorder, Rules: o.Egress, OnlyMissing: player, Cached: o.Cached, Journal: o.Journal})
 	c.Tools, err = NewTools(ToolsConfig{Access: a, Recorder: recorder, OnlyMissing: player, Cached: o.Cached, Journal: o.Journal, Dir: o.Dir})
 	return c, err
 }
@@ -86,7 +90,7 @@ func (c *LiveSide) Unused() int {
 // Stats counts what was done for the agent and for the judge.
 func (c *LiveSide) Stats() Stats {
 	s, j := c.Live.Stats(), c.Judges.Stats()
-	return Stats{s.Calls + j.Calls, s.Replayed + j.Replayed, s.Recalled + j.Recalled, s.Retries + j.Retries, s.Unanswered + j.Unanswered, s.Refused + j.Refused, s.Broken + j.Broken, s.Failed + j.Failed}
+	return Stats{s.Calls + j.Calls, s.Replayed + j.Replayed + int(c.web.replayed.Load()), s.Recalled + j.Recalled, s.Retries + j.Retries, s.Unanswered + j.Unanswered, s.Refused + j.Refused, s.Broken + j.Broken, s.Failed + j.Failed}
 }
 
 // Reused says how many replies came from the library, nil if none.
@@ -98,6 +102,9 @@ func (c *LiveSide) JudgeModels() session.Models { return c.Judges }
 // ToolBox answers the tools of a case: those of MCP servers live, all others
 // from state.
 func (c *LiveSide) ToolBox(state *tools.State) session.ToolBox { return c.Tools.ToolBox(state) }
+
+// Web answers the HTTP requests of the agent's program.
+func (c *LiveSide) Web() session.Web { return c.web }
 
 // Close stops the MCP servers that were started for the case.
 func (c *LiveSide) Close() { c.Tools.Close() }

@@ -3,11 +3,13 @@ package provider
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/netip"
+	"net/url"
 	"strings"
 	"sync"
 
@@ -46,7 +48,16 @@ func addressOf(a net.Addr) netip.Addr {
 // endpoint says who answered. What cannot be seen is an error: a reply of
 // unknown origin is not kept.
 func (s *seenConnection) endpoint(asked *Endpoint, resp *http.Response, trusted *roots) (*evidence.Endpoint, error) {
-	e, err := evidence.EndpointAt(asked.BaseURL)
+	proxy, err := http.ProxyFromEnvironment(resp.Request)
+	if err != nil {
+		return nil, err
+	}
+	return s.endpointAt(asked.BaseURL, proxy, resp.TLS, trusted)
+}
+
+// endpointAt is endpoint for a base URL and a connection through proxy, nil for none.
+func (s *seenConnection) endpointAt(base string, proxy *url.URL, state *tls.ConnectionState, trusted *roots) (*evidence.Endpoint, error) {
+	e, err := evidence.EndpointAt(base)
 	if err != nil {
 		return nil, err
 	}
@@ -59,10 +70,6 @@ func (s *seenConnection) endpoint(asked *Endpoint, resp *http.Response, trusted 
 	e.Address = reached.String()
 	// A connection to any address of this machine reaches this machine.
 	e.Local = loopback.IsLocalName(e.Host) || loopback.IsLocal(reached) || here == reached
-	proxy, err := http.ProxyFromEnvironment(resp.Request)
-	if err != nil {
-		return nil, err
-	}
 	if proxy != nil { // whose address it is: that of the server only the proxy knows
 		e.Proxy = strings.ToLower(proxy.Host)
 	}
@@ -70,15 +77,15 @@ func (s *seenConnection) endpoint(asked *Endpoint, resp *http.Response, trusted 
 	if e.Scheme != "https" {
 		return &e, nil
 	}
-	if resp.TLS == nil || len(resp.TLS.VerifiedChains) == 0 {
+	if state == nil || len(state.VerifiedChains) == 0 {
 		return nil, errors.New("the connection has no verified certificate")
 	}
 	var chain bytes.Buffer
-	for _, c := range resp.TLS.PeerCertificates {
+	for _, c := range state.PeerCertificates {
 		chain.Write(c.Raw)
 	}
-	e.Leaf, e.Chain = digest.IDOf(resp.TLS.PeerCertificates[0].Raw).String(), digest.IDOf(chain.Bytes()).String()
-	e.Roots = trusted.vouching(resp.TLS)
+	e.Leaf, e.Chain = digest.IDOf(state.PeerCertificates[0].Raw).String(), digest.IDOf(chain.Bytes()).String()
+	e.Roots = trusted.vouching(state)
 	if proxy != nil { // wherever that is, the certificate says who answered
 		e.Local = loopback.IsLocalName(e.Host)
 	}

@@ -75,6 +75,7 @@ type Config struct {
 	Models Models
 	Source string // where replies come from, in events: cassette, authored or live
 	Tools  ToolBox
+	Web    Web // answers HTTP requests of the agent's program; nil if it may make none
 	Limits Limits
 	Folder *Folder // nil for an agent without files
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
@@ -35,6 +36,10 @@ type ToolReply struct {
 // and records all of that. In autonomous mode a violation takes the working
 // folder and the tools back to what they were before the call.
 func (s *Session) Tool(ctx context.Context, c ToolCall) (ToolReply, error) {
+	if strings.HasPrefix(c.Name, policy.HTTPPrefix) {
+		// The record would tell of a request that was not made.
+		return ToolReply{Text: "no tool is called " + s.Safe(cutText(c.Name, 200)) + ": names that begin with " + policy.HTTPPrefix + " are those of HTTP requests", IsError: true}, nil
+	}
 	if err := s.reads(len(c.Args)); err != nil {
 		return ToolReply{}, err
 	}
