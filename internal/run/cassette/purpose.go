@@ -2,6 +2,7 @@ package cassette
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
 	"tallystick/internal/run/wire"
@@ -27,6 +28,15 @@ const JudgeMark = "=====tally-"
 // as such beside others that are: neither is given it.
 const noParty Purpose = "none"
 
+// MarkFor says for whom a call was made. An agent's call is marked only where it
+// would be taken for the judge's: an agent may ask for vectors too.
+func (it *Interaction) MarkFor(party Purpose) {
+	it.Purpose = ""
+	if party == ForJudge || it.asksLikeAJudge() {
+		it.Purpose = cmp.Or(party, ForAgent)
+	}
+}
+
 // parties says for each interaction whose it is. A purpose that is marked is
 // believed. In a cassette that marks none, a model call with a [JudgeMark] is the
 // judge's, and so is one for vectors. A recorder marks each call of a judge, so
@@ -37,8 +47,8 @@ func (c *Cassette) parties() []Purpose {
 	parties := make([]Purpose, len(c.Interactions))
 	for i := range c.Interactions {
 		switch it := &c.Interactions[i]; {
-		case it.Purpose == ForJudge:
-			parties[i] = ForJudge
+		case it.Purpose != "":
+			parties[i] = it.Purpose
 		case !it.asksLikeAJudge(), marked && c.Header.Provenance == Recorded:
 			parties[i] = ForAgent
 		case marked:

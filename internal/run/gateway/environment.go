@@ -27,7 +27,12 @@ func Environment(baseURL, token string) []string {
 		for _, name := range p.BaseEnv {
 			list = append(list, name+"="+baseURL+p.BasePath)
 		}
-		list = append(list, p.KeyEnv+"="+token)
+		for _, name := range append([]string{p.KeyEnv}, p.MoreKeyEnv...) {
+			list = append(list, name+"="+token)
+		}
+		for _, fixed := range p.FixedEnv {
+			list = append(list, fixed[0]+"="+fixed[1])
+		}
 	}
 	return append(list, "TALLY_GATEWAY="+baseURL, "TALLY_MCP_URL="+baseURL+"/mcp", "TALLY_TOKEN="+token)
 }

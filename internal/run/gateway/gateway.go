@@ -238,11 +238,14 @@ func (g *Gateway) admits(r *http.Request) bool {
 }
 
 func shownTokens(h http.Header) []string {
-	shown := slices.Clone(h.Values("Api-Key")) // which no provider here has, and clients send
+	var shown []string
 	for _, p := range wire.Providers() {
 		for _, v := range h.Values(p.KeyHeader) {
 			if n := len(p.KeyScheme); len(v) >= n && strings.EqualFold(v[:n], p.KeyScheme) {
 				shown = append(shown, strings.TrimSpace(v[n:]))
+			}
+			if key := wire.SigningKey(v); p.Signed && key != "" {
+				shown = append(shown, key)
 			}
 		}
 	}
@@ -251,7 +254,7 @@ func shownTokens(h http.Header) []string {
 
 // showsKey reports whether a request shows any key at all, in whatever form.
 func showsKey(r *http.Request) bool {
-	headers := []string{"Authorization", "Proxy-Authorization", "Api-Key"}
+	headers := []string{"Authorization", "Proxy-Authorization"}
 	for _, p := range wire.Providers() {
 		headers = append(headers, p.KeyHeader)
 	}
