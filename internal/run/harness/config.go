@@ -110,6 +110,11 @@ type Live interface {
 	Redactor() *cassette.Redactor
 }
 
+// A Pricer is a live side that knows what models cost.
+type Pricer interface {
+	PricesDigest() (digest.Content, error)
+}
+
 // An Estimator is a live side that is told, before it is asked, which of the cases of an
 // attempt ask something new. A refusal of the name NotAnswered says that it will not be
 // asked: the cases are then recorded as not answered.

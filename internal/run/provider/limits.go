@@ -68,9 +68,9 @@ type lane struct {
 
 	mu               sync.Mutex
 	freed            chan struct{} // closed when a call has left
-	under            int64
-	allowed          float64 // calls at once; infinite until a provider says 429
-	round            int64   // answers since allowed was last lowered
+	under, peak      int64         // calls on their way, and the most of these since allowed was last lowered
+	allowed          float64       // calls at once; infinite until a provider says 429
+	round            int64         // replies of any kind since allowed was last lowered
 	until            time.Time
 	requests, tokens bucket
 	calls, retries   int64
@@ -160,6 +160,7 @@ func (l *lane) take(tokens int64) (wait time.Duration, freed <-chan struct{}) {
 		return wait, nil
 	}
 	l.under++
+	l.peak = max(l.peak, l.under)
 	l.calls++
 	l.requests.used++
 	l.tokens.used += float64(tokens)
@@ -172,6 +173,7 @@ func (p *pass) leave(r *reply) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.under--
+	l.round++
 	close(l.freed)
 	l.freed = make(chan struct{})
 	switch {
@@ -185,7 +187,6 @@ func (p *pass) leave(r *reply) {
 		if most := float64(l.limits.CallsAtOnce); most == 0 || l.allowed < most {
 			l.allowed += 1 / l.allowed
 		}
-		l.round++
 	}
 }
 
@@ -199,8 +200,8 @@ func (l *lane) throttled(r *reply) {
 	if until := l.now().Add(min(wish, maxWait)); until.After(l.until) {
 		l.until = until
 	}
-	if now := float64(l.under + 1); math.IsInf(l.allowed, 1) || l.round >= int64(l.allowed) {
-		l.allowed, l.round = max(1, min(now, l.allowed)/2), 0
+	if math.IsInf(l.allowed, 1) || l.round >= int64(l.allowed) {
+		l.allowed, l.round, l.peak = max(1, min(float64(l.peak), l.allowed)/2), 0, l.under
 	}
 }
 

@@ -247,7 +247,7 @@ func (f *endpointFile) endpoint(p *wire.Provider) (*Endpoint, error) {
 			return nil, strictyaml.At([]string{provider, "prices", name}, err)
 		}
 	}
-	return e, nil
+	return e, e.addShipped(p)
 }
 
 func (p priceFile) model() (Model, error) {

@@ -1,8 +1,9 @@
 package wire
 
-// azure is Azure OpenAI: the APIs of OpenAI at paths of its own. A deployment
-// stands in the path, with the version of the API in the query; the newer paths,
-// below /openai/v1, have the model in the body as OpenAI has.
+// azure is Azure OpenAI: the APIs of OpenAI at paths of its own. The older ones
+// have the version of the API in the query, and all but that of responses a
+// deployment in the path; the newer, below /openai/v1, have the model in the body
+// as OpenAI has.
 var azure = Provider{
 	Name:      "azure",
 	BaseEnv:   []string{"AZURE_OPENAI_ENDPOINT"},
@@ -25,5 +26,8 @@ var (
 func onAzure(r row, api API, endpoint string) row {
 	r.api, r.provider = api, &azure
 	r.path, r.deploymentPath = "/openai/v1/"+endpoint, "/openai/deployments/"+inPath+"/"+endpoint
+	if api == AzureResponses { // which came later, when the model stood in the body
+		r.deploymentPath = "/openai/" + endpoint
+	}
 	return r
 }

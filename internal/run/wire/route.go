@@ -15,8 +15,8 @@ type Route struct {
 	Model  string
 	Stream bool
 
-	// Of an API with deployments: Model is the name of one, and Version what the
-	// query says of the API's.
+	// Of an API with deployments: the path is an older one, with the name of one as
+	// Model where it has that, and Version is what the query says of the API's.
 	Deployment bool
 	Version    string
 
@@ -164,7 +164,7 @@ const (
 // Request is the body of a request as this program keeps it: with what the path
 // says in it. A body whose API has nothing in the path stays as it is.
 func (t Route) Request(body []byte) ([]byte, error) {
-	if t.Model == "" && t.Version == "" {
+	if t.Model == "" && t.API.must().deploymentPath == "" {
 		return body, nil
 	}
 	n, err := ParseNode(body)
@@ -192,7 +192,7 @@ func (t Route) keepDeployment(n *Node) {
 	n.Drop(func(name string, _ *Node) bool { return name == deploymentName || name == versionArg })
 	if t.Deployment {
 		n.Set(deploymentName, StringNode(t.Model))
-		if n.Str("model") == "" {
+		if n.Str("model") == "" && t.Model != "" {
 			n.Set("model", StringNode(t.Model))
 		}
 	}
@@ -242,7 +242,7 @@ func (r *row) badModel(model string) error {
 func (r *row) toDeployment(base string, n *Node) (url string, sent []byte, err error) {
 	path, deployment := r.path, n.Str(deploymentName)
 	if n.Get(deploymentName) != nil {
-		if !r.isModelInPath(deployment) {
+		if strings.Contains(r.deploymentPath, inPath) && !r.isModelInPath(deployment) {
 			return "", nil, r.badModel(deployment)
 		}
 		path = strings.Replace(r.deploymentPath, inPath, escapeModel(deployment), 1)

@@ -66,7 +66,7 @@ type row struct {
 
 	batchPath      string  // where a request goes that has batchName; "" if there is none
 	batchName      string  // the member that only such a request has
-	deploymentPath string  // a second place of the same calls, with the name of a deployment in it
+	deploymentPath string  // an older place of the same calls, most often with the name of a deployment in it
 	modelBytes     string  // what a model's name in the path may hold besides letters, digits, dots, dashes and underscores
 	framing        Framing // of the streams
 

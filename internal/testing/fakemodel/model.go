@@ -225,6 +225,9 @@ func (p Reply) compose(q Request) string {
 		id := fmt.Sprintf("fake%08d", i)
 		a.Calls = append(a.Calls, wire.AnswerCall{Call: wire.Call{ID: q.API.CallID(id), Name: c.Name, Args: []byte(c.Arguments)}, Item: id})
 	}
+	if !q.API.Converses() && a.Text == "" {
+		return vectors(q, &a)
+	}
 	body, err := wire.Body(q.API, &a)
 	if err != nil {
 		panic(err)
