@@ -3,8 +3,6 @@ package cassette
 import (
 	"bytes"
 	"slices"
-
-	"tallystick/internal/run/wire"
 )
 
 // A Purpose says which party a reply is for: who asks for it, and who may. The

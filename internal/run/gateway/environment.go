@@ -34,5 +34,6 @@ func Environment(baseURL, token string) []string {
 			list = append(list, fixed[0]+"="+fixed[1])
 		}
 	}
+	list = append(list, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="+baseURL+"/v1/traces", "OTEL_EXPORTER_OTLP_TRACES_HEADERS=authorization=Bearer%20"+token, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf")
 	return append(list, "TALLY_GATEWAY="+baseURL, "TALLY_MCP_URL="+baseURL+"/mcp", "TALLY_TOKEN="+token)
 }

@@ -89,6 +89,11 @@ type Config struct {
 	// Models are the names that GET /v1/models lists: those of the cassette.
 	Models []string
 
+	// Steps reads the spans that an agent's own instrumentation sends over
+	// OTLP/HTTP: the calls of tools that they tell of, in their order. With nil
+	// there is nothing at that path.
+	Steps func(contentType string, body []byte) ([]Step, error)
+
 	// Live passes the events of a streamed reply on as they arrive. In a
 	// replay they are all there at once.
 	Live bool
@@ -113,6 +118,8 @@ type Gateway struct {
 	refused    int // requests that were refused
 	unrecorded int // of those, how many left no event
 	later      []*trajectory.TransportRequest
+	steps      []Step
+	stepBytes  int
 	peers      map[string]string // MCP session to protocol version
 	closed     bool
 	under      sync.WaitGroup // requests under way; none is added once closed
@@ -176,6 +183,9 @@ func (g *Gateway) Close() error {
 	g.mu.Lock()
 	later, unrecorded := g.later, g.unrecorded
 	g.mu.Unlock()
+	if err := g.recordSteps(); err != nil {
+		return err
+	}
 	for _, e := range later {
 		if err := g.cfg.Session.Event(e); err != nil {
 			return err

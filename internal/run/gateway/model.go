@@ -13,7 +13,7 @@ import (
 )
 
 // model answers a model call.
-func (x *exchange) model(api wire.API) {
+func (x *exchange) model() {
 	if !x.only(http.MethodPost) {
 		return
 	}
@@ -24,7 +24,10 @@ func (x *exchange) model(api wire.API) {
 	var err error
 	if x.r.URL.RawQuery != "" || x.route.Stream {
 		x.route, err = x.route.Query(x.r.URL.Query().Get)
+		x.provider = x.route.API.Provider()
+		x.protocol = x.provider.Name
 	}
+	api := x.route.API
 	if err == nil {
 		body, err = x.route.Request(body)
 	}

@@ -17,10 +17,10 @@ import (
 //go:embed prices.yaml
 var shippedText []byte
 
-// shipped is the price list that comes with the program, by provider and model.
+// shippedPrices is the price list that comes with the program, by provider and model.
 // It says what the provider's own servers cost; a server that somebody else runs
 // under the same name of a model costs what its operator says.
-var shipped = sync.OnceValue(func() map[string]map[string]priceFile {
+var shippedPrices = sync.OnceValue(func() map[string]map[string]priceFile {
 	list, err := parsePrices(shippedText)
 	if err != nil {
 		panic(err) // a test reads it
@@ -53,7 +53,7 @@ func (e *Endpoint) addShipped(p *wire.Provider) error {
 	if _, any := e.Models[cassette.AnyModel]; any || e.BaseURL != p.BaseURL {
 		return nil
 	}
-	for name, price := range shipped()[p.Name] {
+	for name, price := range shippedPrices()[p.Name] {
 		if _, own := e.Models[name]; own {
 			continue
 		}

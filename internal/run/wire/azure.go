@@ -26,8 +26,11 @@ var (
 func onAzure(r row, api API, endpoint string) row {
 	r.api, r.provider = api, &azure
 	r.path, r.deploymentPath = "/openai/v1/"+endpoint, "/openai/deployments/"+inPath+"/"+endpoint
+	// The SDK for Node takes OPENAI_BASE_URL, if it is set, in place of the endpoint
+	// with /openai.
+	r.barePath, r.onDeployments = "/deployments/"+inPath+"/"+endpoint, ""
 	if api == AzureResponses { // which came later, when the model stood in the body
-		r.deploymentPath = "/openai/" + endpoint
+		r.deploymentPath, r.barePath = "/openai/"+endpoint, ""
 	}
 	return r
 }

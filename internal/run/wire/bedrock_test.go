@@ -143,6 +143,10 @@ func TestRoutesOfAzureAndBedrock(t *testing.T) {
 		{"/openai/deployments/d/embeddings", "2024-10-21", `{"input":"x"}`, `{"api-version":"2024-10-21","deployment":"d","input":"x","model":"d"}`,
 			"https://a.example/openai/deployments/d/embeddings?api-version=2024-10-21", `{"input":"x","model":"d"}`},
 		{"/openai/v1/responses", "", `{"input":"x","model":"m"}`, `{"input":"x","model":"m"}`, "https://a.example/openai/v1/responses", `{"input":"x","model":"m"}`},
+		{"/deployments/d/chat/completions", "2024-10-21", `{"messages":[]}`, `{"api-version":"2024-10-21","deployment":"d","messages":[],"model":"d"}`,
+			"https://a.example/openai/deployments/d/chat/completions?api-version=2024-10-21", `{"messages":[],"model":"d"}`},
+		{"/v1/responses", "2025-03-01-preview", `{"input":"x","model":"m"}`, `{"api-version":"2025-03-01-preview","deployment":"","input":"x","model":"m"}`,
+			"https://a.example/openai/responses?api-version=2025-03-01-preview", `{"input":"x","model":"m"}`},
 		{"/openai/responses", "2025-03-01-preview", `{"input":"x","model":"m"}`, `{"api-version":"2025-03-01-preview","deployment":"","input":"x","model":"m"}`,
 			"https://a.example/openai/responses?api-version=2025-03-01-preview", `{"input":"x","model":"m"}`},
 		// What the body itself claims of deployment and version does not count.

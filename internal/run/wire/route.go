@@ -45,7 +45,7 @@ func routeOf(path string, beginning func(*row) string) (Route, bool) {
 				route Route
 			}{
 				{r.path, Route{}}, {r.streamPath, Route{Stream: true}}, {r.countPath, Route{CountTokens: true}},
-				{r.batchPath, Route{}}, {r.deploymentPath, Route{Deployment: true}},
+				{r.batchPath, Route{}}, {r.deploymentPath, Route{Deployment: true}}, {r.barePath, Route{Deployment: true}},
 			} {
 				if kind.path == "" {
 					continue
@@ -143,10 +143,15 @@ func (t Route) Query(get func(name string) string) (Route, error) {
 		}
 		t.Framing = JSONArray
 	}
+	t.Version = get(versionArg)
+	if r.onDeployments != "" && t.Version != "" {
+		t.API, t.Deployment = r.onDeployments, true
+		r = t.API.must()
+	}
 	if r.deploymentPath == "" {
+		t.Version = ""
 		return t, nil
 	}
-	t.Version = get(versionArg)
 	if len(t.Version) > maxVersion || strings.ContainsFunc(t.Version, func(c rune) bool { return c > 'z' || !isIDByte(byte(c)) && c != '.' }) {
 		return t, malformed("%s is %.60q, expected one such as 2024-10-21", versionArg, t.Version)
 	}

@@ -67,6 +67,8 @@ type row struct {
 	batchPath      string  // where a request goes that has batchName; "" if there is none
 	batchName      string  // the member that only such a request has
 	deploymentPath string  // an older place of the same calls, most often with the name of a deployment in it
+	barePath       string  // deploymentPath as a client has it whose base URL is that of another provider
+	onDeployments  API     // the API that a request means which names a version in its query; "" for none
 	modelBytes     string  // what a model's name in the path may hold besides letters, digits, dots, dashes and underscores
 	framing        Framing // of the streams
 
