@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 
+	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/harness"
@@ -57,6 +58,9 @@ func (s *Setup) goLive(cfg *harness.Config, draws *draws) (*live, error) {
 	}
 	return l, err
 }
+
+// PricesDigest names the prices by which the run counts.
+func (l *live) PricesDigest() (digest.Content, error) { return l.access.Settings.PricesDigest() }
 
 // access reads the providers and their keys, and that the target's own model is
 // among them.

@@ -134,7 +134,7 @@ func (s *Setup) config() (harness.Config, error) {
 	if err != nil {
 		return harness.Config{}, err
 	}
-	cfg := harness.Config{Spec: s.Spec, Bench: s.Bench, Target: s.Target, Image: RubricImage, Hidden: []string{s.place.Dir, state}, Now: s.place.Now}
+	cfg := harness.Config{Spec: s.Spec, Bench: s.Bench, Target: s.Target, Image: RubricImage, Hidden: []string{s.place.Dir, state}, Steps: StepsOfSpans, Now: s.place.Now}
 	if s.errored != nil {
 		cfg.Select = func(c *scenario.Task) bool { return s.errored[c.ID] }
 	}

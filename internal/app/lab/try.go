@@ -87,7 +87,7 @@ func Try(ctx context.Context, world dossier.World, o TryOptions, visit func(Trie
 	if err != nil {
 		return err
 	}
-	cfg := harness.Config{Spec: o.Spec, Bench: v, Target: target, Image: RubricImage, Hidden: view.hidden, Now: world.Now}
+	cfg := harness.Config{Spec: o.Spec, Bench: v, Target: target, Image: RubricImage, Hidden: view.hidden, Steps: StepsOfSpans, Now: world.Now}
 	return harness.Rehearse(ctx, cfg, func(g *harness.Graded) error { return visit(triedOf(g)) })
 }
 

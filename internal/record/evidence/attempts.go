@@ -83,6 +83,9 @@ type Plan struct {
 	Sources *digest.Content `json:"sources,omitempty"`
 	// Normalisers are what match keys were computed with.
 	Normalisers []PlannedNormaliser `json:"normalisers,omitempty"`
+	// PricesDigest names the prices of models that costs are counted by, in an attempt
+	// that may ask providers.
+	PricesDigest *digest.Content `json:"prices_digest,omitempty"`
 	// Replies say that a live attempt uses recordings first.
 	Replies *PlannedReplies `json:"replies,omitempty"`
 }

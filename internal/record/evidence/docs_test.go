@@ -299,5 +299,8 @@ func validRecords(t testing.TB) map[Kind][][]byte {
 	asked.Unanswered, open.Unanswered, open.MeanScore = true, 1, nil
 	out[CaseScoredKind] = append(out[CaseScoredKind], mustMarshal(t, &asked))
 	out[AttemptFinishedKind] = append(out[AttemptFinishedKind], mustMarshal(t, &open))
+	priced := *examples()[AttemptRegisteredKind].(*AttemptRegistered)
+	priced.Plan.PricesDigest = &content
+	out[AttemptRegisteredKind] = append(out[AttemptRegisteredKind], mustMarshal(t, &priced))
 	return out
 }

@@ -254,7 +254,7 @@ const isolationNone = "none"
 
 // turn starts the program once.
 func (r *commandRun) turn(ctx context.Context, number int, text string) (answer, stderr string, err error) {
-	g, err := gateway.New(ctx, gateway.Config{Session: r.s, Token: r.token, Shared: r.o.Unsafe, Live: r.o.Live, Models: r.o.Models})
+	g, err := gateway.New(ctx, gateway.Config{Session: r.s, Token: r.token, Shared: r.o.Unsafe, Live: r.o.Live, Models: r.o.Models, Steps: r.o.Steps})
 	if err != nil {
 		return "", "", err
 	}

@@ -22,6 +22,7 @@ import (
 	"tallystick/internal/record/strictyaml"
 	"tallystick/internal/run/bench"
 	"tallystick/internal/run/egress"
+	"tallystick/internal/run/gateway"
 	"tallystick/internal/run/sandbox"
 	"tallystick/internal/run/scenario"
 	"tallystick/internal/run/session"
@@ -395,6 +396,8 @@ type Options struct {
 	Shown   *Shown        // what a command finds of this machine, as [Target.Show] digested it
 	Warm    *Warm         // the sandbox of a preloaded command; nil starts the program for every turn
 	Models  []string      // that the recording has, for agents that ask for a list
+	// Steps reads the spans of an agent; see [gateway.Config].
+	Steps func(contentType string, body []byte) ([]gateway.Step, error)
 }
 
 // Drive takes the agent through one case.

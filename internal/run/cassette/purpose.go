@@ -3,8 +3,6 @@ package cassette
 import (
 	"bytes"
 	"slices"
-
-	"tallystick/internal/run/wire"
 )
 
 // A Purpose says which party a reply is for: who asks for it, and who may. The
@@ -27,18 +25,31 @@ const JudgeMark = "=====tally-"
 // as such beside others that are: neither is given it.
 const noParty Purpose = "none"
 
+// MarkFor says for whom a call was made. Of an agent's calls only those for vectors
+// are marked, which would be taken for the judge's: all were, before agents asked
+// for them too.
+func (it *Interaction) MarkFor(party Purpose) {
+	it.Purpose = ""
+	switch {
+	case party == ForJudge:
+		it.Purpose = ForJudge
+	case it.Model != nil && !it.Model.API.Converses():
+		it.Purpose = ForAgent
+	}
+}
+
 // parties says for each interaction whose it is. A purpose that is marked is
-// believed. In a cassette that marks none, a model call with a [JudgeMark] is the
+// believed. In a cassette that marks no judge, a model call with a [JudgeMark] is the
 // judge's, and so is one for vectors. A recorder marks each call of a judge, so
 // in a recording with marks a call without one is the agent's whatever its text
 // says; a person who writes or edits a cassette may have left one out.
 func (c *Cassette) parties() []Purpose {
-	marked := slices.ContainsFunc(c.Interactions, func(it Interaction) bool { return it.Purpose != "" })
+	marked := slices.ContainsFunc(c.Interactions, func(it Interaction) bool { return it.Purpose == ForJudge })
 	parties := make([]Purpose, len(c.Interactions))
 	for i := range c.Interactions {
 		switch it := &c.Interactions[i]; {
-		case it.Purpose == ForJudge:
-			parties[i] = ForJudge
+		case it.Purpose != "":
+			parties[i] = it.Purpose
 		case !it.asksLikeAJudge(), marked && c.Header.Provenance == Recorded:
 			parties[i] = ForAgent
 		case marked:
@@ -51,7 +62,7 @@ func (c *Cassette) parties() []Purpose {
 }
 
 func (it *Interaction) asksLikeAJudge() bool {
-	return it.Model != nil && (it.Model.API == wire.Embeddings || bytes.Contains(it.Model.Request, []byte(JudgeMark)))
+	return it.Model != nil && (!it.Model.API.Converses() || bytes.Contains(it.Model.Request, []byte(JudgeMark)))
 }
 
 // A Part is what a cassette holds for one party. It is all that a [Player] and a

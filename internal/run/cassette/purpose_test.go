@@ -139,3 +139,64 @@ func TestAPartHoldsOneParty(t *testing.T) {
 		t.Errorf("a part with nothing in it is %q, %v", empty, err)
 	}
 }
+
+// An agent may ask for vectors. Its calls are its own, in a replay too, and those of
+// a judge stay out of its reach, in a recording of an older program that the agent's
+// are added to as well.
+func TestVectorsOfTheAgentAreTheAgents(t *testing.T) {
+	mine, gold := `{"model":"emb-1","input":["my text"]}`, `{"model":"emb-1","input":["gold 4711"]}`
+	old := Interaction{Model: &ModelCall{API: wire.OpenAIChat, Request: mustModel(t, wire.OpenAIChat, `{"model":"j","messages":[{"role":"user","content":"`+JudgeMark+`"}]}`).Canonical(), Response: Response{Status: 200, Body: []byte(`{}`)}}}
+	for name, tt := range map[string]struct {
+		base    *Cassette
+		purpose Purpose
+	}{"a recording of now": {nil, ForJudge}, "added to an old one": {mustNew(t, old), ""}} {
+		t.Run(name, func(t *testing.T) {
+			o := RecorderOptions{}
+			if tt.base != nil {
+				o.Base = mustNew(t, old, Interaction{Model: &ModelCall{API: wire.Embeddings, Request: mustModel(t, wire.Embeddings, gold).Canonical(), Response: Response{Status: 200, Body: []byte(`{}`)}}})
+			}
+			r := mustRecorder(t, o)
+			for _, x := range []ModelTraffic{{Request: []byte(mine)}, {Request: []byte(gold), Purpose: ForJudge}} {
+				if tt.base != nil && x.Purpose == ForJudge {
+					continue // it is in the old one, without a mark
+				}
+				x.API, x.Status, x.Body = wire.Embeddings, 200, []byte(`{"n":1}`)
+				if _, err := r.Model(x); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c, err := Parse(mustMarshal(t, mustCassette(t, r)), Limits{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := NewPlayer(c).Next(mustModel(t, wire.Embeddings, mine)); err != nil {
+				t.Errorf("the agent's own: %v", err)
+			}
+			if _, err := NewPlayer(c).Next(mustModel(t, wire.Embeddings, gold)); err == nil {
+				t.Error("the agent was given what the judge compares with")
+			}
+			if _, err := NewJudgePlayer(c).Next(mustModel(t, wire.Embeddings, mine)); err == nil {
+				t.Error("the judge was given the agent's")
+			}
+			if _, err := NewJudgePlayer(c).Next(mustModel(t, wire.Embeddings, gold)); err != nil {
+				t.Errorf("the judge's own: %v", err)
+			}
+			part, err := c.For(ForAgent).Marshal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again, err := Parse(part, Limits{}); err != nil || len(again.Interactions) != 1 {
+				t.Errorf("the agent's part is %+v, %v", again, err)
+			}
+		})
+	}
+}
+
+func mustNew(t *testing.T, list ...Interaction) *Cassette {
+	t.Helper()
+	c, err := New(Recorded, nil, 0, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}

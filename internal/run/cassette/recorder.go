@@ -141,7 +141,8 @@ func (r *Recorder) model(t ModelTraffic) (Interaction, int64, error) {
 			return Interaction{}, 0, err
 		}
 	}
-	m.CostMicrodollars, req.it.Purpose = r.cost(m, body), t.Purpose
+	m.CostMicrodollars = r.cost(m, body)
+	req.it.MarkFor(t.Purpose)
 	m.From, m.Said = t.From, r.said(t, body)
 	return req.it, req.redactions + count, nil
 }

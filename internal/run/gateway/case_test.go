@@ -41,6 +41,7 @@ type caseOptions struct {
 	policy   *policy.Policy
 	token    string // the usual one if ""
 	shared   bool
+	steps    func(string, []byte) ([]Step, error)
 }
 
 // newCase begins a case whose gateway listens.
@@ -82,7 +83,7 @@ func makeCase(t testing.TB, o caseOptions) *caseRun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := New(context.Background(), Config{Session: s, Token: cmp.Or(o.token, token), Shared: o.shared, Models: recorded.Header.Models, Live: o.live, MaxBodyBytes: o.maxBody})
+	g, err := New(context.Background(), Config{Session: s, Token: cmp.Or(o.token, token), Shared: o.shared, Models: recorded.Header.Models, Live: o.live, Steps: o.steps, MaxBodyBytes: o.maxBody})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,13 @@ func Environment(baseURL, token string) []string {
 		for _, name := range p.BaseEnv {
 			list = append(list, name+"="+baseURL+p.BasePath)
 		}
-		list = append(list, p.KeyEnv+"="+token)
+		for _, name := range append([]string{p.KeyEnv}, p.MoreKeyEnv...) {
+			list = append(list, name+"="+token)
+		}
+		for _, fixed := range p.FixedEnv {
+			list = append(list, fixed[0]+"="+fixed[1])
+		}
 	}
+	list = append(list, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="+baseURL+"/v1/traces", "OTEL_EXPORTER_OTLP_TRACES_HEADERS=authorization=Bearer%20"+token, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf")
 	return append(list, "TALLY_GATEWAY="+baseURL, "TALLY_MCP_URL="+baseURL+"/mcp", "TALLY_TOKEN="+token)
 }

@@ -22,6 +22,7 @@ import (
 const (
 	mcp       = "mcp"
 	plainHTTP = "http"
+	otlp      = "otlp"
 )
 
 // An exchange is one request and its answer.
@@ -57,6 +58,9 @@ func (x *exchange) find() {
 	case x.endpoint == "/mcp":
 		x.protocol = mcp
 		return
+	case x.endpoint == tracesEndpoint:
+		x.protocol = otlp
+		return
 	case x.endpoint == "/models", strings.HasPrefix(x.endpoint, "/models/"):
 		x.provider = wire.ProviderByHeader(x.r.Header.Get)
 	default:
@@ -86,9 +90,11 @@ func (x *exchange) serve() {
 	case x.route.CountTokens:
 		x.countTokens()
 	case x.route.API != "":
-		x.model(x.route.API)
+		x.model()
 	case x.endpoint == "/mcp":
 		x.mcp()
+	case x.endpoint == tracesEndpoint && x.g.cfg.Steps != nil:
+		x.traces()
 	case x.endpoint == "/models":
 		x.listModels()
 	case x.provider != nil:

@@ -89,6 +89,11 @@ type Config struct {
 	// Models are the names that GET /v1/models lists: those of the cassette.
 	Models []string
 
+	// Steps reads the spans that an agent's own instrumentation sends over
+	// OTLP/HTTP: the calls of tools that they tell of, in their order. With nil
+	// there is nothing at that path.
+	Steps func(contentType string, body []byte) ([]Step, error)
+
 	// Live passes the events of a streamed reply on as they arrive. In a
 	// replay they are all there at once.
 	Live bool
@@ -113,6 +118,8 @@ type Gateway struct {
 	refused    int // requests that were refused
 	unrecorded int // of those, how many left no event
 	later      []*trajectory.TransportRequest
+	steps      []Step
+	stepBytes  int
 	peers      map[string]string // MCP session to protocol version
 	closed     bool
 	under      sync.WaitGroup // requests under way; none is added once closed
@@ -176,6 +183,9 @@ func (g *Gateway) Close() error {
 	g.mu.Lock()
 	later, unrecorded := g.later, g.unrecorded
 	g.mu.Unlock()
+	if err := g.recordSteps(); err != nil {
+		return err
+	}
 	for _, e := range later {
 		if err := g.cfg.Session.Event(e); err != nil {
 			return err
@@ -238,11 +248,14 @@ func (g *Gateway) admits(r *http.Request) bool {
 }
 
 func shownTokens(h http.Header) []string {
-	shown := slices.Clone(h.Values("Api-Key")) // which no provider here has, and clients send
+	var shown []string
 	for _, p := range wire.Providers() {
 		for _, v := range h.Values(p.KeyHeader) {
 			if n := len(p.KeyScheme); len(v) >= n && strings.EqualFold(v[:n], p.KeyScheme) {
 				shown = append(shown, strings.TrimSpace(v[n:]))
+			}
+			if key := wire.SigningKey(v); p.Signed && key != "" {
+				shown = append(shown, key)
 			}
 		}
 	}
@@ -251,7 +264,7 @@ func shownTokens(h http.Header) []string {
 
 // showsKey reports whether a request shows any key at all, in whatever form.
 func showsKey(r *http.Request) bool {
-	headers := []string{"Authorization", "Proxy-Authorization", "Api-Key"}
+	headers := []string{"Authorization", "Proxy-Authorization"}
 	for _, p := range wire.Providers() {
 		headers = append(headers, p.KeyHeader)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // model answers a model call.
-func (x *exchange) model(api wire.API) {
+func (x *exchange) model() {
 	if !x.only(http.MethodPost) {
 		return
 	}
@@ -21,19 +21,25 @@ func (x *exchange) model(api wire.API) {
 	if !ok {
 		return
 	}
-	body, err := x.route.Request(body)
+	var err error
+	if x.r.URL.RawQuery != "" || x.route.Stream {
+		x.route, err = x.route.Query(x.r.URL.Query().Get)
+		x.provider = x.route.API.Provider()
+		x.protocol = x.provider.Name
+	}
+	api := x.route.API
+	if err == nil {
+		body, err = x.route.Request(body)
+	}
 	var delivery wire.Delivery
 	if err == nil {
 		delivery, err = wire.DeliveryOf(api, body)
-	}
-	if err == nil {
-		err = x.route.CheckQuery(func(name, value string) bool { return x.r.URL.Query().Get(name) == value })
 	}
 	if err != nil {
 		x.fail(problem{http.StatusBadRequest, refusal.Malformed, "reading the request: " + err.Error()})
 		return
 	}
-	relay := relay{x: x, api: api}
+	relay := relay{framed: framed{x: x}, api: api}
 	var onChunk func(string) error
 	if delivery.Stream && x.g.cfg.Live {
 		onChunk = relay.pass
@@ -66,11 +72,13 @@ func (x *exchange) reply(r cassette.Reply, err error) {
 	}
 	contentType := "application/json"
 	if r.Stream != nil {
-		contentType = eventStream
+		contentType = x.route.Framing.ContentType()
 	}
 	for name, value := range r.Headers {
 		if strings.EqualFold(name, "content-type") {
-			contentType = value
+			if r.Stream == nil || x.route.Framing == wire.ServerSent {
+				contentType = value
+			}
 			continue
 		}
 		x.w.Header().Set(name, value)
@@ -79,21 +87,44 @@ func (x *exchange) reply(r cassette.Reply, err error) {
 		x.answer(r.Status, contentType, r.Body, trouble(r.Status))
 		return
 	}
-	total := 0
+	out := framed{x: x}
+	pieces := make([]string, 0, len(r.Stream)+1)
 	for _, chunk := range r.Stream {
-		total += len(chunk)
+		pieces = append(pieces, out.encode(chunk))
 	}
+	pieces = append(pieces, out.end())
 	// Nothing is sent before the event, so an agent cannot act on the reply
 	// before it is recorded.
-	if err := x.record(r.Status, total, trouble(r.Status)); err != nil {
+	if err := x.record(r.Status, total(pieces), trouble(r.Status)); err != nil {
 		x.send(problemOf(err))
 		return
 	}
 	x.startStream(r.Status, contentType)
-	for _, chunk := range r.Stream {
-		x.sendChunk(chunk)
+	for _, piece := range pieces {
+		x.sendChunk(piece)
 	}
 }
+
+func total(pieces []string) (n int) {
+	for _, piece := range pieces {
+		n += len(piece)
+	}
+	return n
+}
+
+// A framed is a stream in the form in which its client wants it.
+type framed struct {
+	x       *exchange
+	written bool
+}
+
+func (f *framed) encode(chunk string) string {
+	piece := f.x.route.Framing.Encode(chunk, !f.written)
+	f.written = f.written || piece != ""
+	return piece
+}
+
+func (f *framed) end() string { return f.x.route.Framing.End(!f.written) }
 
 func trouble(status int) string {
 	if status < 400 {
@@ -101,8 +132,6 @@ func trouble(status int) string {
 	}
 	return "status " + strconv.Itoa(status)
 }
-
-const eventStream = "text/event-stream; charset=utf-8"
 
 func (x *exchange) startStream(status int, contentType string) {
 	h := x.w.Header()
@@ -114,6 +143,9 @@ func (x *exchange) startStream(status int, contentType string) {
 // sendChunk writes one event and flushes it. Errors are those of a client that
 // has gone away.
 func (x *exchange) sendChunk(chunk string) {
+	if chunk == "" {
+		return
+	}
 	x.extendDeadline()
 	_, _ = x.w.Write([]byte(chunk))
 	_ = http.NewResponseController(x.w).Flush()
@@ -122,7 +154,7 @@ func (x *exchange) sendChunk(chunk string) {
 // A relay passes the events of a live stream on as they arrive. The event that
 // ends the stream is held back until the call is recorded: a client acts on it.
 type relay struct {
-	x     *exchange
+	framed
 	api   wire.API
 	begun bool
 	sent  int
@@ -132,38 +164,37 @@ type relay struct {
 func (r *relay) pass(chunk string) error {
 	if !r.begun {
 		r.begun = true
-		r.x.startStream(http.StatusOK, eventStream)
+		r.x.startStream(http.StatusOK, r.x.route.Framing.ContentType())
 	}
+	piece := r.encode(chunk)
 	if len(r.held) > 0 || wire.EndsStream(r.api, chunk) {
-		r.held = append(r.held, chunk)
+		r.held = append(r.held, piece)
 		return nil
 	}
-	r.send(chunk)
+	r.send(piece)
 	return nil
 }
 
-func (r *relay) send(chunk string) {
-	r.sent += len(chunk)
-	r.x.sendChunk(chunk)
+func (r *relay) send(piece string) {
+	r.sent += len(piece)
+	r.x.sendChunk(piece)
 }
 
 func (r *relay) finish() {
-	total := r.sent
-	for _, chunk := range r.held {
-		total += len(chunk)
-	}
-	if err := r.x.record(http.StatusOK, total, ""); err != nil {
-		r.send(wire.FailureEvent(r.x.render(problemOf(err))))
+	r.held = append(r.held, r.end())
+	if err := r.x.record(http.StatusOK, r.sent+total(r.held), ""); err != nil {
+		// Of what was held back nothing was written, though it counts as such.
+		r.send(r.x.route.Framing.Encode(wire.FailureEvent(r.x.render(problemOf(err))), r.sent == 0) + r.end())
 		return
 	}
-	for _, chunk := range r.held {
-		r.send(chunk)
+	for _, piece := range r.held {
+		r.send(piece)
 	}
 }
 
 // breakOff ends a stream of which a part was sent already.
 func (r *relay) breakOff(p problem) {
-	last := wire.FailureEvent(r.x.render(p))
+	last := r.x.route.Framing.Encode(wire.FailureEvent(r.x.render(p)), r.sent == 0) + r.end()
 	_ = r.x.record(http.StatusOK, r.sent+len(last), string(p.name))
 	r.send(last)
 }

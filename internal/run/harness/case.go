@@ -280,7 +280,7 @@ func (r *run) folderKnown() bool {
 
 // agentOptions are how the target is driven.
 func (w *Worker) agentOptions(models []string) agent.Options {
-	return agent.Options{Unsafe: w.cfg.Spec.Unsafe(), Hidden: w.cfg.Hidden, Accept: w.rubrics.accept(), Timeout: w.limits.Wall, Live: w.cfg.Live != nil, Models: models, Warm: w.warm, Shown: w.shown}
+	return agent.Options{Unsafe: w.cfg.Spec.Unsafe(), Hidden: w.cfg.Hidden, Accept: w.rubrics.accept(), Timeout: w.limits.Wall, Live: w.cfg.Live != nil, Models: models, Warm: w.warm, Shown: w.shown, Steps: w.cfg.Steps}
 }
 
 // finish grades the case and gathers its record and evidence.

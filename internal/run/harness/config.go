@@ -12,6 +12,7 @@ import (
 	"tallystick/internal/run/agent"
 	"tallystick/internal/run/bench"
 	"tallystick/internal/run/cassette"
+	"tallystick/internal/run/gateway"
 	"tallystick/internal/run/journal"
 	"tallystick/internal/run/replies"
 	"tallystick/internal/run/sandbox"
@@ -44,6 +45,8 @@ type Config struct {
 	// What this machine has.
 	Image  func(digest.Content) (*image.Image, error) // that rubrics run in
 	Hidden []string                                   // folders that an agent must not see
+	// Steps reads the spans that an agent's own instrumentation sends; nil to take none.
+	Steps func(contentType string, body []byte) ([]gateway.Step, error)
 	// TestMounts are folders that the tests of coding cases find, read-only. The
 	// plan names their digests.
 	TestMounts []sandbox.Mount
@@ -108,6 +111,11 @@ type Live interface {
 	// Redactor takes secrets, such as the keys of providers, out of events; nil
 	// if nothing of the events is kept.
 	Redactor() *cassette.Redactor
+}
+
+// A Pricer is a live side that knows what models cost.
+type Pricer interface {
+	PricesDigest() (digest.Content, error)
 }
 
 // An Estimator is a live side that is told, before it is asked, which of the cases of an

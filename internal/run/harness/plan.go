@@ -94,6 +94,13 @@ func (w *Worker) planOf(chosen []int) (evidence.Plan, error) {
 	if p.StopEarly, err = w.stopEarly(&p); err != nil {
 		return p, err
 	}
+	if pricer, ok := cfg.Live.(Pricer); ok {
+		prices, err := pricer.PricesDigest()
+		if err != nil {
+			return p, err
+		}
+		p.PricesDigest = &prices
+	}
 	p.ScoringDigest, err = cfg.Bench.ScoringDigest()
 	if err != nil {
 		return p, err

@@ -21,6 +21,7 @@ type Access struct {
 	clients  map[string]*http.Client // by the file of certificates, "" for none
 	trusted  map[string]*roots
 	keys     map[string]string // by the name of the variable or the path of the file
+	lanes    map[string]*lane  // by the name of the provider
 	redactor *cassette.Redactor
 }
 
@@ -28,9 +29,15 @@ type Access struct {
 // files that only their owner can read. A variable that is not set is not an
 // error before a call needs it.
 func (s *Settings) Access(getenv func(string) string) (*Access, error) {
-	a := &Access{Settings: s, clients: map[string]*http.Client{}, trusted: map[string]*roots{}, keys: map[string]string{}}
+	a := &Access{Settings: s, clients: map[string]*http.Client{}, trusted: map[string]*roots{}, keys: map[string]string{}, lanes: map[string]*lane{}}
 	for _, e := range s.Endpoints {
+		a.lanes[e.Provider] = newLane(e.Limits)
 		err := a.load(getenv, e.KeyEnv, e.KeyFile)
+		for _, variable := range e.Signing.variables() {
+			if err == nil {
+				err = a.load(getenv, variable, "")
+			}
+		}
 		if err == nil {
 			err = a.trust(e.CAFile)
 		}

@@ -147,7 +147,7 @@ func (a *Access) CheckModel(api wire.API, model string, maxOutput int64) error {
 	if err != nil {
 		return err
 	}
-	if _, err := a.key(e.Provider, e.KeyEnv, e.KeyFile); err != nil {
+	if _, err := a.credentials(e); err != nil {
 		return err
 	}
 	m, ok := e.model(model)
@@ -173,6 +173,9 @@ func (s *Settings) Destinations(api wire.API) []string {
 		key := "no key"
 		if name := e.KeyEnv + e.KeyFile; name != "" {
 			key = "key from " + name
+		}
+		if s := e.Signing; s != nil {
+			key = "signed with the keys from " + s.AccessKeyEnv + " and " + s.SecretKeyEnv
 		}
 		lines = append(lines, e.Provider+" at "+e.BaseURL+", "+key)
 	}

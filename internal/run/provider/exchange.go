@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -17,6 +18,7 @@ import (
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/session"
+	"tallystick/internal/run/wire"
 )
 
 // A reply is what came of one try.
@@ -111,9 +113,10 @@ func (c *call) try(ctx context.Context) *reply {
 		return r
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("content-type"))
-	r.streamed = kind == "text/event-stream" && resp.StatusCode < 300
+	framing, streamed := wire.FramingOf(kind)
+	r.streamed = streamed && resp.StatusCode < 300
 	silence.Reset(c.endpoint.Timeout)
-	c.read(ctx, resp.Body, r, func() { silence.Reset(c.endpoint.Timeout) })
+	c.read(ctx, framing.Decode(resp.Body), r, func() { silence.Reset(c.endpoint.Timeout) })
 	return r
 }
 
@@ -130,6 +133,9 @@ func isDialError(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
+// accepted are the media types of replies: a body, and streams in each form.
+var accepted = strings.Join([]string{"application/json", "text/event-stream", wire.AWSFrames.ContentType()}, ", ")
+
 // request makes the HTTP request. The body is the client's, byte for byte, unless
 // the API has a part of it in the path.
 func (c *call) request(ctx context.Context) (*http.Request, error) {
@@ -144,7 +150,7 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 	// A retry is our decision and is counted; the transport must not make one.
 	req.GetBody = nil
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json, text/event-stream")
+	req.Header.Set("Accept", accepted)
 	req.Header.Set("User-Agent", "tallystick")
 	p := c.api.Provider()
 	if p.Version[0] != "" { // the settings may name another
@@ -153,8 +159,11 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 	for name, value := range c.endpoint.Headers {
 		req.Header.Set(name, value)
 	}
-	if c.key != "" {
-		req.Header.Set(p.KeyHeader, p.KeyScheme+c.key)
+	if c.key.key != "" {
+		req.Header.Set(p.KeyHeader, p.KeyScheme+c.key.key)
+	}
+	if c.key.signer != nil {
+		c.key.signer.sign(req, body, time.Now())
 	}
 	return req, nil
 }
@@ -241,7 +250,7 @@ func wholeRunes(text []byte) []byte {
 
 // requestID is what the provider calls the request, in the headers of its SDKs.
 func requestID(h http.Header) string {
-	return cmp.Or(h.Get("x-request-id"), h.Get("request-id"))
+	return cmp.Or(h.Get("x-request-id"), h.Get("request-id"), h.Get("x-amzn-requestid"), h.Get("apim-request-id"))
 }
 
 // kept picks the headers that a recording may have.

@@ -178,7 +178,7 @@ func (l *Live) answer(ctx context.Context, api wire.API, body []byte, request ca
 	if err != nil {
 		return nil, err
 	}
-	key, err := l.cfg.Access.key(e.Provider, e.KeyEnv, e.KeyFile)
+	key, err := l.cfg.Access.credentials(e)
 	if err != nil {
 		return nil, err
 	}
@@ -186,11 +186,12 @@ func (l *Live) answer(ctx context.Context, api wire.API, body []byte, request ca
 		return nil, refusal.Newf(refusal.TooLarge, "the request to %s has %d bytes, the most is %d", api, len(body), maxRequestBytes).
 			WithHint("a cassette keeps request and reply in one line; send less in one call")
 	}
-	c := &call{live: l, endpoint: e, key: key, api: api, body: body, asked: request, onChunk: onChunk, paid: paid, kept: asked}
+	c := &call{live: l, endpoint: e, key: key, lane: l.cfg.Access.lanes[e.Provider], api: api, body: body, asked: request, onChunk: onChunk, paid: paid, kept: asked}
 	if c.most, err = e.mostCost(api, request.Canonical()); err != nil && l.cfg.Budget != nil && !l.cfg.Budget.takes(err) {
 		return nil, err
 	}
 	c.bounded = err == nil
+	c.tokens = roughTokens(api, request.Canonical())
 	if err := c.begin(); err != nil {
 		return nil, err
 	}
@@ -232,13 +233,15 @@ func (l *Live) recorded(request cassette.Request) (*cassette.Interaction, error)
 type call struct {
 	live     *Live
 	endpoint *Endpoint
-	key      string
+	key      credentials
+	lane     *lane
 	api      wire.API
 	body     []byte
 	asked    cassette.Request // in its canonical form
 	onChunk  func(string) error
 	most     int64                  // micro-dollars
 	bounded  bool                   // most is known
+	tokens   int64                  // that it may use, roughly, for a limit of these
 	settled  func(cost int64) error // of the budget; nil without one
 
 	kept *replies.Asked
@@ -250,17 +253,24 @@ type call struct {
 func (c *call) run(ctx context.Context) (*cassette.Interaction, error) {
 	l := c.live
 	for number := 1; ; number++ {
+		// Before anything is set aside or on disk: a call that waits here was not sent.
+		pass, err := c.lane.enter(ctx, c.tokens)
+		if err != nil {
+			return nil, err
+		}
 		if l.cfg.Budget != nil {
-			var err error
 			if c.settled, err = l.cfg.Budget.reserve(c.endpoint, c.most); err != nil {
+				pass.leave(nil)
 				return nil, err
 			}
 		}
 		if err := c.intend(); err != nil {
+			pass.leave(nil)
 			return nil, errors.Join(err, c.settle(0)) // and it was not sent
 		}
 		r := c.try(ctx)
 		wait, again := c.again(ctx, r, number)
+		pass.leave(r)
 		if !again {
 			return c.keep(ctx, r)
 		}
@@ -285,7 +295,7 @@ func (c *call) run(ctx context.Context) (*cassette.Interaction, error) {
 // again decides whether to try again and how long to wait. What the client has
 // seen a part of is never tried again.
 func (c *call) again(ctx context.Context, r *reply, number int) (time.Duration, bool) {
-	if ctx.Err() != nil || r.passed || number > maxRetries {
+	if ctx.Err() != nil || r.passed || number > c.endpoint.Limits.Retries {
 		return 0, false
 	}
 	var h http.Header
@@ -298,7 +308,8 @@ func (c *call) again(ctx context.Context, r *reply, number int) (time.Duration, 
 		}
 		h = r.header
 	}
-	return waitFor(number, h, time.Now())
+	wait, again := waitFor(number, h, time.Now())
+	return wait, again && c.lane.mayRetry(r)
 }
 
 // keep records the last try, or says why there is nothing to record.

@@ -10,7 +10,7 @@ import (
 
 // Bounds of trying again, those of the official clients but for the number.
 const (
-	maxRetries = 4
+	maxRetries = 4 // of one call, unless the settings say
 	firstWait  = 500 * time.Millisecond
 	longWait   = 8 * time.Second
 	maxWait    = time.Minute // a provider that asks for more is not waited for

@@ -38,6 +38,8 @@ type Endpoint struct {
 	BaseURL  string // without a slash at the end
 	KeyEnv   string // name of the variable with the key; "" if KeyFile is set or there is no key
 	KeyFile  string
+	Signing  *Signing // of requests that are signed; nil if they carry a key, or nothing
+	Limits   Limits
 	CAFile   string // certificates besides those of the program; "" for none
 	Headers  map[string]string
 	Timeout  time.Duration // until a reply begins, and between two pieces of it
@@ -111,6 +113,11 @@ type endpointFile struct {
 	BaseURL        string               `json:"base_url,omitempty"`
 	KeyEnv         string               `json:"key_env,omitempty"`
 	KeyFile        string               `json:"key_file,omitempty"`
+	Region         string               `json:"region,omitempty"`
+	AccessKeyEnv   string               `json:"access_key_env,omitempty"`
+	SecretKeyEnv   string               `json:"secret_key_env,omitempty"`
+	SessionEnv     string               `json:"session_token_env,omitempty"`
+	Limits         *limitsFile          `json:"limits,omitempty"`
 	CAFile         string               `json:"ca_file,omitempty"`
 	Headers        map[string]string    `json:"headers,omitempty"`
 	TimeoutSeconds int64                `json:"timeout_seconds,omitempty"`
@@ -204,15 +211,25 @@ func (f *endpointFile) endpoint(p *wire.Provider) (*Endpoint, error) {
 
 	// The usual key goes to the usual provider only. A server of another
 	// operator gets a key when the file says so.
-	if f.BaseURL == "" && f.KeyEnv == "" && f.KeyFile == "" {
+	if f.BaseURL == "" && f.KeyEnv == "" && f.KeyFile == "" && !p.Signed {
 		e.KeyEnv = p.KeyEnv
+	}
+	var err error
+	if e.Signing, err = f.signing(p); err != nil {
+		return nil, err
 	}
 	e.BaseURL = strings.TrimSuffix(f.BaseURL, "/")
 	if f.BaseURL == "" {
-		e.BaseURL = p.BaseURL
+		e.BaseURL = strings.ReplaceAll(p.BaseURL, "{region}", f.Region)
+	}
+	if e.BaseURL == "" {
+		return nil, at("base_url", errors.New("is missing: this provider has no address of its own, give that of your resource"))
 	}
 	if err := checkURL(e.BaseURL); err != nil {
 		return nil, at("base_url", err)
+	}
+	if e.Limits, err = f.Limits.limits(); err != nil {
+		return nil, at("limits", err)
 	}
 	if err := checkKeyNames(f.KeyEnv, f.KeyFile); err != nil {
 		return nil, at(err.field, err)
@@ -222,7 +239,6 @@ func (f *endpointFile) endpoint(p *wire.Provider) (*Endpoint, error) {
 			return nil, strictyaml.At([]string{provider, "headers", name}, err)
 		}
 	}
-	var err error
 	if e.Timeout, err = timeout(f.TimeoutSeconds, defaultTimeout); err != nil {
 		return nil, at("timeout_seconds", err)
 	}
@@ -231,7 +247,7 @@ func (f *endpointFile) endpoint(p *wire.Provider) (*Endpoint, error) {
 			return nil, strictyaml.At([]string{provider, "prices", name}, err)
 		}
 	}
-	return e, nil
+	return e, e.addShipped(p)
 }
 
 func (p priceFile) model() (Model, error) {

@@ -108,9 +108,7 @@ func Content(m *cassette.ModelCall) (digest.Content, error) {
 // interaction is the reply as a cassette has it.
 func (r *Reply) interaction() (*cassette.Interaction, error) {
 	it := cassette.Interaction{LatencyMS: r.LatencyMS, Model: r.Model, FromLibrary: true}
-	if r.Party == cassette.ForJudge {
-		it.Purpose = cassette.ForJudge
-	}
+	it.MarkFor(r.Party)
 	// What a cassette could not hold is not a reply.
 	c, err := cassette.New(cassette.Recorded, nil, 0, []cassette.Interaction{it})
 	if err != nil {

@@ -3,6 +3,8 @@ package session
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
@@ -25,6 +27,7 @@ type observer struct {
 	proposed map[string]int            // how often a call was asked for
 	results  map[string]*known         // by call
 	byID     map[string]wire.Call
+	spans    map[string]int // how many spans told of a call
 }
 
 // known is what was seen of the results of one call: id, name and arguments.
@@ -111,6 +114,56 @@ func (s *Session) observeRequest(call string, api wire.API, body []byte) error {
 	return nil
 }
 
+// Reported records what an agent says by itself that it did, in a span of its own
+// instrumentation. It is judged as a result is that the agent sends back to its
+// model, and what was seen in one of these two ways is not recorded again in the
+// other. Model calls are seen elsewhere, so that nobody need say anything of them.
+func (s *Session) Reported(r wire.Result) error {
+	if s.cfg.Run.Vantage == vantage.Inside {
+		return nil
+	}
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	c := s.seen.askedFor(wire.Call{ID: r.ID, Name: r.Name, Args: r.Args})
+	key := callKey(c)
+	if s.seen.spans == nil {
+		s.seen.spans = map[string]int{}
+	}
+	if s.seen.spans[key]++; !s.seen.isNews(key, r.Sent, s.seen.spans[key]) || s.own[c.Name] {
+		return nil
+	}
+	return s.observed(cmp.Or(s.lastModel, spanCall), trajectory.Reported, c, &r)
+}
+
+// askedFor is a call of which a span tells, as the model asked for it. Many spans
+// leave out the id or the arguments; what they tell of is then the first such call
+// that no span before it told of.
+func (o *observer) askedFor(c wire.Call) wire.Call {
+	if c.ID == "" {
+		for _, id := range slices.Sorted(maps.Keys(o.byID)) {
+			asked := o.byID[id]
+			same := wire.Call{Name: c.Name, Args: c.Args}
+			if len(c.Args) == 0 {
+				same.Args = asked.Args
+			}
+			if o.spans[callKey(asked)] == 0 && callKey(wire.Call{Name: asked.Name, Args: asked.Args}) == callKey(same) {
+				return asked
+			}
+		}
+		return c
+	}
+	if asked, ok := o.byID[c.ID]; ok && len(c.Args) == 0 {
+		c.Name, c.Args = cmp.Or(c.Name, asked.Name), asked.Args
+	}
+	return c
+}
+
+// spanCall stands for the model call in which a report was seen, if there was none
+// before it.
+const spanCall = "span"
+
 // isNews reports whether a result is one that was not seen before: there are
 // more of its call in this request than in any before it, or the call was asked
 // for again and this is another text. Another text alone is an old result that
@@ -137,7 +190,7 @@ func (o *observer) isNews(key, text string, nth int) bool {
 // provider carried out while it answered.
 func (s *Session) observeReply(call string, m *cassette.ModelCall) error {
 	r := &m.Response
-	if r.Status >= 400 || string(r.Body) == "{}" {
+	if r.Status >= 400 || string(r.Body) == "{}" || !m.API.Converses() {
 		return nil // an error asks for nothing, nor does what says nothing
 	}
 	var reply wire.Reply

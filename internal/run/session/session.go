@@ -106,29 +106,30 @@ type Session struct {
 	cfg      Config
 	enforcer *policy.Enforcer
 
-	mu       sync.Mutex
-	log      *trajectory.Log
-	turn     int
-	elapsed  time.Duration
-	calls    int // model and tool calls so far, for their ids
-	entries  int // memory entries so far
-	left     []int
-	stop     *Stop
-	ended    bool
-	redactor *cassette.Redactor // the config's, and secrets of this case
-	hides    bool               // it knows a secret of this case
-	encoded  []byte             // room for the payload of an event, which is looked through before it is written
-	contents map[digest.Content][]byte
-	kept     int64 // bytes of evidence, as [Limits] count them
-	read     int64 // bytes of the agent's requests
-	seat     *seat
-	counts   Counts
-	classes  map[string]policy.Class
-	trust    map[string]string
-	plan     string
-	seen     observer
-	joined   *trajectory.Calls
-	own      map[string]bool // tools of the driver itself
+	mu        sync.Mutex
+	log       *trajectory.Log
+	turn      int
+	elapsed   time.Duration
+	calls     int    // model and tool calls so far, for their ids
+	lastModel string // the id of the last model call
+	entries   int    // memory entries so far
+	left      []int
+	stop      *Stop
+	ended     bool
+	redactor  *cassette.Redactor // the config's, and secrets of this case
+	hides     bool               // it knows a secret of this case
+	encoded   []byte             // room for the payload of an event, which is looked through before it is written
+	contents  map[digest.Content][]byte
+	kept      int64 // bytes of evidence, as [Limits] count them
+	read      int64 // bytes of the agent's requests
+	seat      *seat
+	counts    Counts
+	classes   map[string]policy.Class
+	trust     map[string]string
+	plan      string
+	seen      observer
+	joined    *trajectory.Calls
+	own       map[string]bool // tools of the driver itself
 
 	folderLost bool // what became of the folder is not known, and an event says so
 }
@@ -504,6 +505,7 @@ func (s *Session) startModel(api wire.API, request cassette.Request, body []byte
 		return "", err
 	}
 	id := s.nextCall()
+	s.lastModel = id
 	offered, definitions := s.newTools(api, body)
 	err := s.event(&trajectory.ModelCallStarted{Call: id, Definitions: definitions, Messages: request.Messages, Model: cutText(request.Model, 200), Provider: api.Provider().Name,
 		Prompt: s.content(string(request.Canonical()), trajectory.PromptHead), Request: digest.ContentOf(request.Canonical()), Tools: offered})

@@ -119,6 +119,9 @@ func (a API) Tools(tools []Tool) []byte {
 	}
 	d := a.must()
 	open, end := `,"tools":[`, `]`
+	if d.toolOwner != "" {
+		open, end = `,"`+d.toolOwner+`":{"tools":[`, `]}`
+	}
 	if d.toolGroup != "" {
 		open, end = open+`{"`+d.toolGroup+`":[`, `]}]`
 	}

@@ -42,7 +42,7 @@ var chatRow = row{api: OpenAIChat, path: "/v1/chat/completions", provider: &open
 func chatParallel(n *Node) (calls, results []parallel) {
 	for i := range n.Items("messages") {
 		if list := n.Items("messages")[i].Items("tool_calls"); len(list) > 0 {
-			calls = append(calls, parallel{list, "id"})
+			calls = append(calls, parallel{items: list, id: "id"})
 		}
 	}
 	return calls, runsOf(n.Items("messages"), "tool_call_id", func(m *Node) bool { return m.Str("role") == "tool" })

@@ -8,19 +8,23 @@ import (
 	"tallystick/internal/record/canon"
 )
 
-// Embeddings turns texts into vectors. It is recorded, replayed and paid for as
-// the other APIs are, and no conversation: no agent and no judge speaks it, and
-// the gateway does not serve it. Many servers besides OpenAI's have it.
-const Embeddings API = "openai.embeddings"
+// The APIs that turn texts into vectors. They are recorded, replayed and paid for
+// as the other APIs are, and no conversation: a judge asks for vectors only to
+// compare texts. Many servers besides OpenAI's have the first.
+const (
+	Embeddings      API = "openai.embeddings"
+	AzureEmbeddings API = "azure.embeddings"
+	GeminiEmbed     API = "gemini.embed"
+)
 
 // EmbeddingsPath is where such a call goes.
 const EmbeddingsPath = "/v1/embeddings"
 
 var embeddingsRow = row{api: Embeddings, path: EmbeddingsPath, provider: &openAI, list: "input",
-	irrelevant: []string{"user"}, elsewhere: func(*Node) bool { return false }, inName: "prompt_tokens", dialect: embeddings{}}
+	irrelevant: []string{"user"}, elsewhere: func(*Node) bool { return false }, inName: "prompt_tokens", words: []string{"text"}, dialect: embeddings{}}
 
 // silent are the APIs that are not conversations.
-var silent = []*row{&embeddingsRow}
+var silent = []*row{&embeddingsRow, &azureEmbeddingsRow, &geminiEmbedRow}
 
 // Converses reports whether this program speaks the API, and one can hold a
 // conversation in it.
@@ -101,30 +105,35 @@ func vectorOf(n *Node) ([]float64, error) {
 	return vector, nil
 }
 
-// embeddings is how the API says things. What only conversations have is empty.
-type embeddings struct{}
+// A mute is an API that is not a conversation: what only those have is empty.
+type mute struct{}
 
-var errNoConversation = errors.New("openai.embeddings is not an API of conversations")
+var errNoConversation = errors.New("this is not an API of conversations")
 
-func (embeddings) recognises(*Node) bool             { return false }
-func (embeddings) ids(*Node) []*Node                 { return nil }
-func (embeddings) request(*Node) Request             { return Request{Choices: 1} } // nothing is put out
-func (embeddings) delivery([]byte) (Delivery, error) { return Delivery{}, nil }
+func (mute) recognises(*Node) bool             { return false }
+func (mute) ids(*Node) []*Node                 { return nil }
+func (mute) request(*Node) Request             { return Request{Choices: 1} } // nothing is put out
+func (mute) delivery([]byte) (Delivery, error) { return Delivery{}, nil }
 
-func (embeddings) envelope(Options) Envelope        { return Envelope{} }
-func (embeddings) system(string) []byte             { return nil }
-func (embeddings) user(string) []byte               { return nil }
-func (embeddings) say(string, []Call) []byte        { return nil }
-func (embeddings) results([]Result) []byte          { return nil }
-func (embeddings) tool(b []byte, _ Tool) []byte     { return b }
-func (embeddings) ends(string) bool                 { return false }
-func (embeddings) stream(*eventWriter, *Node, bool) {}
+func (mute) envelope(Options) Envelope        { return Envelope{} }
+func (mute) system(string) []byte             { return nil }
+func (mute) user(string) []byte               { return nil }
+func (mute) say(string, []Call) []byte        { return nil }
+func (mute) results([]Result) []byte          { return nil }
+func (mute) tool(b []byte, _ Tool) []byte     { return b }
+func (mute) ends(string) bool                 { return false }
+func (mute) stream(*eventWriter, *Node, bool) {}
 
-func (embeddings) assemble([]Event, bool) (*Node, error) { return nil, errNoConversation }
+func (mute) assemble([]Event, bool) (*Node, error) { return nil, errNoConversation }
 
-func (embeddings) reply(body *Node) (Reply, error) {
+func (mute) reply(body *Node) (Reply, error) {
 	return Reply{Model: body.Str("model")}, errNoConversation
 }
+
+// embeddings is how openai.embeddings says things. Its input is a text, a list of
+// texts, a list of tokens or a list of these; a vector comes as numbers or, for
+// clients that ask so, as the bytes of these in base64.
+type embeddings struct{ mute }
 
 func (embeddings) usage(c *counter, usage *Node) Usage {
 	return Usage{InputTokens: c.at(usage, "prompt_tokens")}

@@ -12,8 +12,8 @@ func TestEmbeddingsAreNoConversation(t *testing.T) {
 	if !wire.Embeddings.Known() || wire.Embeddings.Converses() || slices.Contains(wire.APIs(), wire.Embeddings) {
 		t.Error("an agent or a judge could be told to converse in vectors")
 	}
-	if _, ok := wire.RouteOf(wire.EmbeddingsPath); ok {
-		t.Error("the gateway would serve vectors to an agent")
+	if route, ok := wire.RouteOf(wire.EmbeddingsPath); !ok || route.API != wire.Embeddings {
+		t.Error("the gateway does not serve vectors to an agent")
 	}
 	if got, sent, err := wire.Embeddings.Outgoing("https://api.example/v1", []byte("{}")); err != nil || got != "https://api.example/v1/embeddings" || string(sent) != "{}" {
 		t.Errorf("a call goes to %s as %s, %v", got, sent, err)

@@ -50,7 +50,7 @@ func talkCassette(t *testing.T) *cassette.Cassette {
 
 func TestAFourthAPIIsUnknownWithoutItsRow(t *testing.T) {
 	_, err := tape.FromYAML("talk.yaml", []byte(talkTape))
-	if err == nil || !strings.Contains(err.Error(), "acme.talk") || !strings.Contains(err.Error(), "openai.chat, openai.responses, anthropic.messages or gemini.generate") {
+	if err == nil || !strings.Contains(err.Error(), "acme.talk") || !strings.Contains(err.Error(), "openai.chat, openai.responses, anthropic.messages, gemini.generate, azure.chat, azure.responses or bedrock.converse") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -81,7 +81,8 @@ func TestGeminiIsServedByTheGateway(t *testing.T) {
 		{"a body", "/v1beta/models/gemini-2.5-flash:generateContent", 200, `{"candidates":[{"content":{"parts":[{"text":"hi"},{"functionCall":{"args":{"at":1},"id":"function-call-`},
 		{"under another version", "/v1/models/gemini-2.5-flash:generateContent", 200, `{"candidates":`},
 		{"a stream", "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse", 200, `data: {"candidates":[{"content":`},
-		{"a stream that is not of events", "/v1beta/models/gemini-2.5-flash:streamGenerateContent", 400, `?alt=sse`},
+		{"a stream that is an array", "/v1beta/models/gemini-2.5-flash:streamGenerateContent", 200, `[{"candidates":[{"content":`},
+		{"a stream in another form", "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=proto", 400, `?alt=sse`},
 		{"another model", "/v1beta/models/gemini-2.5-pro:generateContent", 400, `"status":"INVALID_ARGUMENT"`},
 		{"tokens", "/v1beta/models/gemini-2.5-flash:countTokens", 200, `{"totalTokens":15}`},
 	} {

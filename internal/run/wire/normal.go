@@ -27,7 +27,7 @@ func VisitTexts(api API, n *Node, visit func(text *Node)) {
 		switch m := &n.List[i]; {
 		case slices.Contains(spoken, m.Name):
 			r.visitTexts(m, visit)
-		case m.Name == "tools":
+		case m.Name == cmp.Or(r.toolOwner, "tools"):
 			visitDescriptions(m, visit)
 		}
 	}
@@ -58,8 +58,19 @@ func visitDescriptions(n *Node, visit func(*Node)) {
 // A parallel is a list of calls, or of results, that stand side by side in one
 // turn: their order says nothing. ID is the member that joins them.
 type parallel struct {
-	items []Node
-	id    string
+	items  []Node
+	id     string
+	inside string // the member of an item that has the id and the rest; "" if the item has
+}
+
+// of is what an item says, and where its id stands.
+func (p *parallel) of(item *Node) *Node {
+	if p.inside != "" {
+		if m := item.Get(p.inside); m != nil {
+			return m
+		}
+	}
+	return item
 }
 
 // SortParallel brings the calls of each turn, and the results of these, into one
@@ -77,23 +88,26 @@ func SortParallel(api API, n *Node, key func(text string) string) {
 	came := map[string][32]byte{}
 	for _, p := range results {
 		for i := range p.items {
-			if id := p.items[i].Str(p.id); came[id] == [32]byte{} {
-				came[id] = hash(&p.items[i], p.id)
+			if it := p.of(&p.items[i]); came[it.Str(p.id)] == [32]byte{} {
+				came[it.Str(p.id)] = hash(it, p.id)
 			}
 		}
 	}
 	rank := map[string]int{}
 	for _, p := range calls {
-		sortBy(p.items, func(item *Node) [2][32]byte { return [2][32]byte{hash(item, p.id), came[item.Str(p.id)]} })
+		sortBy(p.items, func(item *Node) [2][32]byte {
+			it := p.of(item)
+			return [2][32]byte{hash(it, p.id), came[it.Str(p.id)]}
+		})
 		for i := range p.items {
-			if id := p.items[i].Str(p.id); rank[id] == 0 {
+			if id := p.of(&p.items[i]).Str(p.id); rank[id] == 0 {
 				rank[id] = len(rank) + 1
 			}
 		}
 	}
 	for _, p := range results {
 		slices.SortStableFunc(p.items, func(a, b Node) int {
-			return cmp.Compare(rank[a.Str(p.id)], rank[b.Str(p.id)])
+			return cmp.Compare(rank[p.of(&a).Str(p.id)], rank[p.of(&b).Str(p.id)])
 		})
 	}
 	renumber(r, n)
@@ -136,7 +150,7 @@ func runsOf(items []Node, id string, is func(*Node) bool) (runs []parallel) {
 			end++
 		}
 		if end > i {
-			runs = append(runs, parallel{items[i:end:end], id})
+			runs = append(runs, parallel{items: items[i:end:end], id: id})
 		}
 		i = end + 1
 	}

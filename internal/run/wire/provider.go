@@ -3,6 +3,7 @@ package wire
 import (
 	"cmp"
 	"fmt"
+	"strings"
 )
 
 // A Provider is whose servers speak some of the APIs, with what their clients
@@ -17,6 +18,16 @@ type Provider struct {
 	// The variables in which its SDKs look for a base URL and a key.
 	BaseEnv []string
 	KeyEnv  string
+
+	// Further variables that an agent gets: those with its key again, and those
+	// with a value that is always the same.
+	MoreKeyEnv []string
+	FixedEnv   [][2]string
+
+	// Signed says that requests are signed with a secret ("AWS Signature Version
+	// 4"). The client's own signature is not checked: it shows its token as the
+	// name of its key.
+	Signed bool
 
 	// Version is a header that every request has, with its value; "" if there
 	// is none. Its name tells a client of this provider from others.
@@ -56,7 +67,7 @@ func ProviderNames() []string {
 func ProviderByHeader(header func(name string) string) *Provider {
 	list := Providers()
 	for _, p := range list[1:] {
-		if header(cmp.Or(p.Version[0], p.KeyHeader)) != "" {
+		if name := cmp.Or(p.Version[0], p.KeyHeader); name != list[0].KeyHeader && header(name) != "" {
 			return p
 		}
 	}
@@ -102,6 +113,22 @@ func FailureMessage(body []byte) string {
 	}
 	if e := n.Get("error"); e != nil {
 		return e.Str("message")
+	}
+	return n.Str("message")
+}
+
+// SigningKey is the name of the key with which a request was signed, by its
+// Authorization header; "" if that holds no such signature.
+func SigningKey(authorization string) string {
+	rest, ok := strings.CutPrefix(authorization, "AWS4-HMAC-SHA256 ")
+	if !ok {
+		return ""
+	}
+	for _, part := range strings.Split(rest, ",") {
+		if scope, ok := strings.CutPrefix(strings.TrimSpace(part), "Credential="); ok {
+			key, _, _ := strings.Cut(scope, "/")
+			return key
+		}
 	}
 	return ""
 }

@@ -92,8 +92,14 @@ func OfferedTools(api API, request []byte) ([]Offered, error) {
 			list = append(list, Offered{name, definition})
 		}
 	}
+	owner := &n
+	if name := api.must().toolOwner; name != "" {
+		if owner = n.Get(name); owner == nil {
+			return nil, nil
+		}
+	}
 	for _, member := range []string{"tools", "functions"} {
-		for _, t := range n.Items(member) {
+		for _, t := range owner.Items(member) {
 			inner := t.Items(group)
 			if len(inner) > 0 {
 				t = t.Clone()
@@ -110,7 +116,7 @@ func OfferedTools(api API, request []byte) ([]Offered, error) {
 
 // toolName is the name of a definition, which some APIs have one level deeper.
 func toolName(t *Node) string {
-	for _, owner := range []*Node{t, t.Get("function"), t.Get("custom")} {
+	for _, owner := range []*Node{t, t.Get("function"), t.Get("custom"), t.Get("toolSpec")} {
 		if owner != nil && owner.Str("name") != "" {
 			return owner.Str("name")
 		}
@@ -266,7 +272,7 @@ func WordsOf(api API, request []byte) Words {
 		return w
 	}
 	_ = json.Unmarshal(members["model"], &w.Model)
-	w.Tools = string(members["tools"])
+	w.Tools = string(members[cmp.Or(r.toolOwner, "tools")])
 	for _, name := range r.spoken() {
 		var v any
 		if json.Unmarshal(members[name], &v) == nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-var responsesRow = row{api: OpenAIResponses, path: "/v1/responses", provider: &openAI, list: "input",
+var responsesRow = row{api: OpenAIResponses, path: "/v1/responses", onDeployments: AzureResponses, provider: &openAI, list: "input",
 	irrelevant: openAIIrrelevant, words: commonWords, elsewhere: namesElsewhere, idPrefixes: drawnPrefixes, callPrefix: "call_", parallel: responsesParallel,
 	inName: "input_tokens", outName: "output_tokens", dialect: responses{}}
 

@@ -2,8 +2,9 @@
 // error look in each of them, and how they are told apart.
 //
 // One file holds one API ([OpenAIChat], [OpenAIResponses],
-// [AnthropicMessages], [GeminiGenerate]), and one row of the table below names
-// it; [Embeddings] stands apart, because it is not a conversation. Everything
+// [AnthropicMessages], [GeminiGenerate], [BedrockConverse], those of Azure), and
+// one row of the table below names it; the APIs that give vectors ([Embeddings],
+// [GeminiEmbed]) stand apart, because they are not conversations. Everything
 // else in this program works with what an API says, not with how it says it: a
 // [Reply] has texts and calls, a [Request] has messages, an [Envelope] makes a
 // request, an [Answer] makes a reply, and [BodyOfStream] and [StreamOfBody]
@@ -21,7 +22,8 @@
 // Adding an API takes one file with a type that implements dialect, and one
 // row. The table is closed: what can be recorded, replayed and judged is part
 // of what a ledger attests. What the APIs have in common is not in the table:
-// a call is JSON in a POST, and streams are server-sent events. A request inside
+// a call is JSON in a POST, and streams are server-sent events inside this
+// program; [Framing] has the other forms in which they come and go. A request inside
 // this program names its model in "model": where an API has the model in the
 // path, [Route.Request] writes it there on the way in, and [API.Outgoing] takes
 // it out again before a request is sent to a provider.
@@ -43,6 +45,9 @@ const (
 	OpenAIResponses   API = "openai.responses"
 	AnthropicMessages API = "anthropic.messages"
 	GeminiGenerate    API = "gemini.generate"
+	AzureChat         API = "azure.chat"
+	AzureResponses    API = "azure.responses"
+	BedrockConverse   API = "bedrock.converse"
 )
 
 // A row is one API: what is the same for all of its messages, and its dialect.
@@ -55,9 +60,17 @@ type row struct {
 	// API has streams at a path of their own; others have one path for both.
 	path       string
 	streamPath string // "" if the request says whether the reply is streamed
-	streamArgs string // the query that a client of streamPath must send
+	streamArgs string // the query with which streamPath gives server-sent events
 	countPath  string // where tokens are counted; "" if the API has none
 	countName  string // the member of a reply that is their number
+
+	batchPath      string  // where a request goes that has batchName; "" if there is none
+	batchName      string  // the member that only such a request has
+	deploymentPath string  // an older place of the same calls, most often with the name of a deployment in it
+	barePath       string  // deploymentPath as a client has it whose base URL is that of another provider
+	onDeployments  API     // the API that a request means which names a version in its query; "" for none
+	modelBytes     string  // what a model's name in the path may hold besides letters, digits, dots, dashes and underscores
+	framing        Framing // of the streams
 
 	usageName string // the member of a reply that has the counts of tokens; "" is usage
 	modelName string // the member of a reply that names the model; "" is model
@@ -81,13 +94,14 @@ type row struct {
 	wantsMaxOutput bool               // a request without a limit of output tokens is refused
 	shapedByTool   bool               // a reply of a fixed shape is the call of a tool
 	toolGroup      string             // the member that holds the definitions inside each element of tools; "" if they are the elements
+	toolOwner      string             // the member that has tools in it; "" if the request has
 
 	dialect
 }
 
 // table has the APIs in the order in which messages list them. The first is
 // what is taken for granted where nothing tells.
-var table = []*row{&chatRow, &responsesRow, &messagesRow, &geminiRow}
+var table = []*row{&chatRow, &responsesRow, &messagesRow, &geminiRow, &azureChatRow, &azureResponsesRow, &bedrockRow}
 
 // A dialect is how one API says things. Trees that it is given are its own to
 // change.
@@ -116,6 +130,9 @@ type dialect interface {
 	stream(w *eventWriter, body *Node, includeUsage bool)
 	ends(chunk string) bool // a client may take this event for the end
 }
+
+// rows are all APIs: those of conversations, then the others.
+func rows() []*row { return slices.Concat(table, silent) }
 
 // row finds an API in the table. The error lists those that are there.
 func (a API) row() (*row, error) {

@@ -53,10 +53,11 @@ type ToolCall struct{ Name, Arguments string }
 
 // A Request is what a client sent.
 type Request struct {
-	API    wire.API
-	Path   string // with the query
-	Header http.Header
-	Body   []byte // with the model in it, wherever the API has it
+	API     wire.API
+	Framing wire.Framing // of the stream that it asks for
+	Path    string       // with the query
+	Header  http.Header
+	Body    []byte // with the model in it, wherever the API has it
 }
 
 // Stream reports whether the client asks for a stream.
@@ -121,18 +122,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // the client went away
 	}
 	route, ok := wire.RouteOf(r.URL.Path)
-	if r.URL.Path == wire.EmbeddingsPath {
-		route, ok = wire.Route{API: wire.Embeddings}, true
-	}
 	if !ok || route.CountTokens || r.Method != http.MethodPost {
 		s.t.Errorf("fakemodel: %s %s is not a call of a model", r.Method, r.URL.Path)
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
-	if body, err = route.Request(body); err != nil {
+	if route, err = route.Query(r.URL.Query().Get); err == nil {
+		body, err = route.Request(body)
+	}
+	if err != nil {
 		s.t.Errorf("faketest: %s: %v", r.URL.Path, err)
 	}
-	q := Request{API: route.API, Path: r.URL.RequestURI(), Header: r.Header, Body: body}
+	q := Request{API: route.API, Framing: route.Framing, Path: r.URL.RequestURI(), Header: r.Header, Body: body}
 	s.next(q).write(w, r, q)
 }
 
@@ -175,7 +176,7 @@ func (p Reply) write(w http.ResponseWriter, r *http.Request, q Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if events != nil {
-		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("Content-Type", q.Framing.ContentType())
 		body = ""
 	}
 	for name, value := range p.Headers {
@@ -196,8 +197,11 @@ func (p Reply) write(w http.ResponseWriter, r *http.Request, q Request) {
 				return
 			}
 		}
-		io.WriteString(w, event)
+		io.WriteString(w, q.Framing.Encode(event, i == 0))
 		w.(http.Flusher).Flush()
+	}
+	if events != nil && !p.Cut && !p.Hang {
+		io.WriteString(w, q.Framing.End(len(events) == 0))
 	}
 	if p.Hang {
 		w.(http.Flusher).Flush()
@@ -220,6 +224,9 @@ func (p Reply) compose(q Request) string {
 	for i, c := range p.ToolCalls {
 		id := fmt.Sprintf("fake%08d", i)
 		a.Calls = append(a.Calls, wire.AnswerCall{Call: wire.Call{ID: q.API.CallID(id), Name: c.Name, Args: []byte(c.Arguments)}, Item: id})
+	}
+	if !q.API.Converses() && a.Text == "" {
+		return vectors(q, &a)
 	}
 	body, err := wire.Body(q.API, &a)
 	if err != nil {

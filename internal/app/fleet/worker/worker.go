@@ -20,6 +20,7 @@ import (
 
 	"tallystick/internal/app/fleet"
 	"tallystick/internal/app/fleet/bus"
+	"tallystick/internal/app/lab"
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
@@ -306,7 +307,7 @@ func (s *shift) prepare(ctx context.Context) error {
 	if target.Kind == agent.KindCommand && s.setup.Unsafe {
 		return refusal.Newf(refusal.Usage, "the attempt runs its agent without a sandbox (--sandbox none), which workers do not do")
 	}
-	cfg := harness.Config{Spec: s.setup.Spec(), Target: target, Hidden: s.o.Hidden, Now: s.o.Now}
+	cfg := harness.Config{Spec: s.setup.Spec(), Target: target, Hidden: s.o.Hidden, Steps: lab.StepsOfSpans, Now: s.o.Now}
 	cfg.Spec.Version = s.o.Version
 	if s.setup.Live {
 		cfg.Live = &live{s}
