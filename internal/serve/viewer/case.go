@@ -118,7 +118,7 @@ func (v *Viewer) caseContent(c *dossier.Case, tab string, q url.Values) (*caseDa
 		data.Record, err = v.entry(c.Index)
 	}
 	if err == nil {
-		data.Before, data.After, err = v.besides(c)
+		data.Before, data.After, err = v.around(c)
 	}
 	if err != nil {
 		return nil, err

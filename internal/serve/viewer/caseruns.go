@@ -58,16 +58,17 @@ func (v *Viewer) runsOf(c *dossier.Case) ([]caseRun, int, error) {
 	return runs, left, nil
 }
 
-// besides are the cases before and after one, in the order of its attempt's page.
-func (v *Viewer) besides(c *dossier.Case) (before, after *link, err error) {
+// around are the cases before and after one, in the order of its attempt's page.
+func (v *Viewer) around(c *dossier.Case) (before, after *link, err error) {
 	a := c.Dossier().Attempt
-	order, err := remembered(v, "order "+a.ID, func() ([]*history.Case, error) {
-		return slices.DeleteFunc(caseFilter{}.choose(a), func(x *history.Case) bool { return x.Index < 0 }), nil
+	order, err := remembered(v, "order "+a.ID, func() ([]placed, error) {
+		nothingHidden := func(*history.Case) bool { return false } // nothing is searched for
+		return slices.DeleteFunc(caseFilter{}.choose(a, nothingHidden, nil), func(x placed) bool { return x.Index < 0 }), nil
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	i := slices.IndexFunc(order, func(x *history.Case) bool { return x.Index == c.Index })
+	i := slices.IndexFunc(order, func(x placed) bool { return x.Index == c.Index })
 	to := func(i int) *link {
 		if i < 0 || i >= len(order) {
 			return nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"tallystick/internal/read/conversation"
+	"tallystick/internal/read/difference"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/run/grade"
 	"tallystick/internal/run/trajectory"
@@ -234,11 +235,11 @@ func (s *talk) RoleClass(role string) string {
 }
 
 // Change is what a write to memory changed, word by word.
-func (s *talk) Change(m *conversation.Memory) []change {
+func (s *talk) Change(m *conversation.Memory) template.HTML {
 	if m.Before == nil || m.Before.Cut || m.After.Cut || len(m.Before.Head)+len(m.After.Head) > 2*maxTextRunes {
-		return nil
+		return ""
 	}
-	return wordDiff(m.Before.Head, m.After.Head)
+	return difference.Words(m.Before.Head, m.After.Head).HTML(visibleAll)
 }
 
 // DiffOf is the part of the folder's diff about a file, where it was last written.
