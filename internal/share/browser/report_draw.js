@@ -8,7 +8,7 @@ import { fingerprintOf, parseKey, levelOf } from "./receipt.js";
 import { shown, visible } from "./formats.js";
 
 // LAYOUT is that of report.go: raised there and here when the page of the same data changes.
-const LAYOUT = 2;
+const LAYOUT = 3;
 const MOST_SHOWN = 300, MOST_ITEMS = 20;
 
 // Cut in two, so that they can stand in a script.
