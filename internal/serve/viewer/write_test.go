@@ -448,7 +448,7 @@ func TestALookIsBlindOnlyOnce(t *testing.T) {
 	}
 	// The page of a case shows its score too.
 	blind = o.form("/review/attempt/"+sums+"/case/steers", desk.Label, "label", "fail")
-	if page := o.get("/attempt/latest/case/steers"); !strings.Contains(page, "Review or correct this case") {
+	if page := o.get("/attempt/" + sums + "/case/steers"); !strings.Contains(page, "Review or correct this case") {
 		t.Error("the page of a case does not lead to its sheet")
 	}
 	if w := ask(o.door, o.wish(blind)); w.Code != 409 {
