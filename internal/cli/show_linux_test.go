@@ -130,8 +130,9 @@ func TestACaseIsToldAsAConversation(t *testing.T) {
 	if _, whole, _ := l.run("show", talk1+":explains", "--full"); !strings.Contains(whole, "THE END\n") || strings.Contains(whole, "folded") {
 		t.Errorf("--full:\n%s", whole)
 	}
-	if broken := regexp.MustCompile(`(?m)\b10?4?$\n\s+[042]`).FindString(l.atTerminal(80, "show", talk1+":explains", "--full")); broken != "" {
-		t.Errorf("a number is broken: %q", broken)
+	_, whole, _ := l.run("show", talk1+":explains", "--full")
+	if n, want := strings.Count(l.atTerminal(80, "show", talk1+":explains", "--full"), "1042"), strings.Count(whole, "1042"); n != want || n < 60 {
+		t.Errorf("%d of %d numbers are whole at the terminal", n, want)
 	}
 	if _, steps, _ := l.run("show", talk1+":looks-it-up", "--steps"); !strings.Contains(steps, "run_started") || strings.Contains(steps, "assistant  ") {
 		t.Errorf("--steps:\n%s", steps)

@@ -391,12 +391,17 @@ func (v *Viewer) render(make func(*http.Request) (*page, error), req *http.Reque
 
 // acts are what a person who works here can do with what a page is about.
 func (v *Viewer) acts(p *page, req *http.Request) []link {
-	switch id := req.PathValue("id"); p.Template {
+	a, err := v.lookUp(req)
+	if err != nil {
+		return nil // the page is about none
+	}
+	switch id := a.ID; p.Template {
 	case "attempt":
 		return []link{{Text: "Review its cases", URL: address("review", "attempt", id)}}
 	case "case":
 		repeat, err := strconv.Atoi(cmp.Or(req.URL.Query().Get("repeat"), "1"))
 		if err == nil {
+			v.config.Desk.Saw(id, req.PathValue("case"), repeat) // who has looked here is not blind
 			return []link{{Text: "Review or correct this case", URL: sheetURL(id, req.PathValue("case"), repeat, url.Values{"open": {"1"}})}}
 		}
 	}

@@ -446,6 +446,14 @@ func TestALookIsBlindOnlyOnce(t *testing.T) {
 	if got := o.labels(); len(got) != 1 || got[0].Blind {
 		t.Errorf("the ledger has %+v", got)
 	}
+	// The page of a case shows its score too.
+	blind = o.form("/review/attempt/"+sums+"/case/steers", desk.Label, "label", "fail")
+	if page := o.get("/attempt/" + sums + "/case/steers"); !strings.Contains(page, "Review or correct this case") {
+		t.Error("the page of a case does not lead to its sheet")
+	}
+	if w := ask(o.door, o.wish(blind)); w.Code != 409 {
+		t.Errorf("a blind form after a look at the case: %d", w.Code)
+	}
 	// Agreement is told when everything is labelled.
 	for _, id := range []string{"says-a-form", "steers"} {
 		o.send(o.form("/review/attempt/"+sums+"/case/"+id, desk.Label, "label", "fail"))

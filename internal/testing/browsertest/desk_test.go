@@ -14,14 +14,14 @@ import (
 	"tallystick/internal/app/ceremony"
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/serve/viewer"
-	"tallystick/internal/serve/viewer/desk"
+	reviewing "tallystick/internal/serve/viewer/desk"
 )
 
 const deskAttempt = "/review/attempt/sums.default.1"
 
 // aDesk is a workspace where a person works in the browser, served behind the door of
 // "tally view --write". answers says yes or no in the person's place.
-func aDesk(t *testing.T, answers func(*desk.Act) bool) (url string, w *world) {
+func aDesk(t *testing.T, answers func(*reviewing.Act) bool) (url string, w *world) {
 	t.Helper()
 	w, err := newWorld("init")
 	check(t, err)
@@ -41,10 +41,10 @@ func aDesk(t *testing.T, answers func(*desk.Act) bool) (url string, w *world) {
 		check(t, err)
 		return p
 	}
-	d, err := desk.Open(desk.Config{
+	d, err := reviewing.Open(reviewing.Config{
 		Open:    func() (*dossier.Corpus, error) { return place().ReadCorpus("", dossier.Ask{}) },
 		Pen:     ceremony.Pen{Key: filepath.Join(w.dir, ".tally", "keys", "example-alice")},
-		Confirm: func(_ context.Context, act *desk.Act) (bool, error) { return answers(act), nil },
+		Confirm: func(_ context.Context, act *reviewing.Act) (bool, error) { return answers(act), nil },
 	})
 	check(t, err)
 	t.Cleanup(d.Close)
@@ -63,8 +63,8 @@ func aDesk(t *testing.T, answers func(*desk.Act) bool) (url string, w *world) {
 // A person works in the browser as in any other page: chooses, sends, answers elsewhere,
 // and goes on to the next case.
 func TestAPersonReviewsInTheBrowser(t *testing.T) {
-	asked, answer := make(chan *desk.Act, 10), make(chan bool, 10)
-	base, w := aDesk(t, func(act *desk.Act) bool { asked <- act; return <-answer })
+	asked, answer := make(chan *reviewing.Act, 10), make(chan bool, 10)
+	base, w := aDesk(t, func(act *reviewing.Act) bool { asked <- act; return <-answer })
 	b := open(t, base+"/?token="+token)
 	for name, path := range map[string]string{"home": "/review", "queue": deskAttempt, "case": deskAttempt + "/case/asks-for-it", "open": deskAttempt + "/case/explains?open=1", "draft": "/review/draft/example/greets-nobody"} {
 		b.goTo(base + path)
@@ -113,7 +113,7 @@ func TestAPersonReviewsInTheBrowser(t *testing.T) {
 // the cookie with its forms. Nobody is asked.
 func TestAPageOfAnotherPortSignsNothing(t *testing.T) {
 	asked := 0
-	base, _ := aDesk(t, func(*desk.Act) bool { asked++; return true })
+	base, _ := aDesk(t, func(*reviewing.Act) bool { asked++; return true })
 	b := open(t, base+"/?token="+token)
 	b.goTo(base + deskAttempt + "/case/adds")
 	b.waitFor(marked)

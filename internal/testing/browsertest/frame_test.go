@@ -102,7 +102,7 @@ func TestTheNavigationFitsAPhone(t *testing.T) {
 		for _, name := range b.js(`[...document.querySelectorAll(".top nav > ul > li > a, .top nav summary, .rest a")].filter((e) => e.checkVisibility()).map((e) => e.textContent)`).([]any) {
 			names = append(names, name.(string))
 		}
-		if got := strings.Join(names, " "); got != "Overview Attempts Compare Corpus Ledger Matrix Judges Ledger Imported Fleet" {
+		if got := strings.Join(names, " "); got != "Overview Attempts Compare Corpus Ledger Matrix Review Judges Ledger Imported Fleet" {
 			t.Errorf("the navigation is %s", got)
 		}
 		if wide := b.js(`document.documentElement.scrollWidth > innerWidth`); wide != false {

@@ -100,18 +100,14 @@ func (d *Desk) Case(attempt, id string, repeat int, blind bool) (*Sheet, error) 
 	if err := d.fresh(); err != nil {
 		return nil, err
 	}
-	_, c, err := d.find(attempt, id, repeat, blind)
-	if err != nil {
-		return nil, err
-	}
-	seen := d.opened[c.Index]
+	seen := d.hasSeen(attempt, id, repeat)
 	sheet, err := d.sheet(attempt, id, repeat, blind && !seen)
 	if err != nil {
 		return nil, err
 	}
 	sheet.Seen = blind && seen
 	if !sheet.Blind {
-		d.opened[c.Index] = true
+		d.Saw(attempt, id, repeat)
 	}
 	return sheet, nil
 }
@@ -188,7 +184,7 @@ func (d *Desk) actOnCase(f *Form, sent url.Values) (*Act, error) {
 	if shown != f.Shown {
 		return nil, errChanged("case " + f.Case)
 	}
-	if f.Blind && d.opened[s.Entry] {
+	if f.Blind && d.hasSeen(f.Attempt, f.Case, f.Repeat) {
 		return nil, refusal.Newf(refusal.Usage, "case %s: you have seen what others think of it since this page was made, so the label is not blind", f.Case).
 			WithHint("load the page again: it says that the label counts as one that was not given blind")
 	}

@@ -70,9 +70,9 @@ type Desk struct {
 	mu     sync.Mutex
 	corpus *dossier.Corpus
 	person *ceremony.Reviewer
-	opened map[int64]bool // records that the person saw with what others think of them
 
-	jobs    sync.Mutex // guards what is below
+	jobs    sync.Mutex        // guards what is below
+	opened  map[caseName]bool // that the person saw with what others think of them
 	used    map[string]bool
 	list    []*Job
 	waiting *Job // for the person
@@ -82,7 +82,7 @@ type Desk struct {
 
 // Open finds out whose pen it is, and refuses a pen of nobody who may review.
 func Open(c Config) (*Desk, error) {
-	d := &Desk{config: c, key: make([]byte, 32), opened: map[int64]bool{}, used: map[string]bool{}}
+	d := &Desk{config: c, key: make([]byte, 32), opened: map[caseName]bool{}, used: map[string]bool{}}
 	rand.Read(d.key)
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	if err := d.read(); err != nil {
@@ -145,6 +145,26 @@ func (d *Desk) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.corpus.Close()
+}
+
+// A caseName names a case for as long as a desk is open.
+type caseName struct {
+	attempt, id string
+	repeat      int
+}
+
+// Saw says that a page showed the person a case with its score: a label of it is not
+// blind from then on.
+func (d *Desk) Saw(attempt, id string, repeat int) {
+	d.jobs.Lock()
+	defer d.jobs.Unlock()
+	d.opened[caseName{attempt, id, repeat}] = true
+}
+
+func (d *Desk) hasSeen(attempt, id string, repeat int) bool {
+	d.jobs.Lock()
+	defer d.jobs.Unlock()
+	return d.opened[caseName{attempt, id, repeat}]
 }
 
 // A Form is the part of a form that says what it is about. A browser sends it back; the
