@@ -34,16 +34,15 @@ function tell() {
   }
 }
 
-// A click on a button that copies takes the text beside it. The page itself is not changed:
-// what it shows is compared with what was signed.
-addEventListener("click", async (e) => {
-  const button = e.target.closest("[data-copies]");
-  const area = button?.parentElement.querySelector("[data-copy]");
+// Opening what can be copied copies it. The page itself is not changed: what it shows is
+// compared with what was signed.
+document.addEventListener("toggle", async (e) => {
+  const area = e.target.open && e.target.querySelector("[data-copy]");
   if (!area) return;
   area.select(); // and can be copied by hand where the browser does not let a page write
   try {
     await navigator.clipboard.writeText(area.value);
-    button.classList.add("copied");
-    setTimeout(() => button.classList.remove("copied"), 3000);
+    e.target.classList.add("copied");
+    setTimeout(() => e.target.classList.remove("copied"), 3000);
   } catch { /* it is selected */ }
-});
+}, true);
