@@ -42,8 +42,9 @@ Differences are B minus A.
 Attempts of different benches are refused: other cases give other numbers.
 --across-benches compares the cases that are the same in both, and says so.
 
-A and B may be result files of other harnesses, as "tally import" reads them: their
-samples are paired by id. Such numbers are imported, not observed, and the answer says so.`,
+A and B may be result files of other harnesses, as "tally import" reads them, one of them
+or both: samples and cases are paired by id. Such numbers are imported, not observed, and
+the answer says so.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.a, o.b = args[0], args[1]
@@ -64,7 +65,7 @@ func runCompare(ctx context.Context, env *Env, o compareOptions) error {
 	if o.divergences < 0 {
 		return refusal.Newf(refusal.Usage, "--divergences %d: expected 0 or more", o.divergences)
 	}
-	if dossier.AreFiles(o.a, o.b) {
+	if dossier.AreFiles(o.a) || dossier.AreFiles(o.b) {
 		return compareImported(ctx, env, o)
 	}
 	p, err := read(env, dossier.Ask{Want: func(a *history.Attempt) bool { return a.ID == o.a || a.ID == o.b }})
@@ -218,13 +219,29 @@ func saidText(out io.Writer, s *answer.Said) {
 	}
 }
 
-// compareImported compares two result files.
+// importedSide is a file's run, or an attempt that stands for one.
+func importedSide(ctx context.Context, env *Env, o compareOptions, name string) (*scorecard.ImportedRun, error) {
+	if dossier.AreFiles(name) {
+		return importer.LoadImportedRun(ctx, name, o.task, o.scorer)
+	}
+	p, err := read(env, dossier.Ask{Want: func(a *history.Attempt) bool { return a.ID == name }})
+	if err != nil {
+		return nil, err
+	}
+	a, err := p.Attempt(name)
+	if err != nil {
+		return nil, err
+	}
+	return scorecard.RunOfAttempt(a.Attempt), nil
+}
+
+// compareImported compares two result files, or a file and an attempt.
 func compareImported(ctx context.Context, env *Env, o compareOptions) error {
-	a, err := importer.LoadImportedRun(ctx, o.a, o.task, o.scorer)
+	a, err := importedSide(ctx, env, o, o.a)
 	if err != nil {
 		return err
 	}
-	b, err := importer.LoadImportedRun(ctx, o.b, o.task, o.scorer)
+	b, err := importedSide(ctx, env, o, o.b)
 	if err != nil {
 		return err
 	}

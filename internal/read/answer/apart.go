@@ -184,7 +184,8 @@ func (p *parting) settings() {
 func (p *parting) isParameter(name string) bool {
 	_, setting, _ := strings.Cut(name, ".")
 	for _, part := range p.parts {
-		if part.What == setting || part.What == "prompt_file" && setting == "system" {
+		ofBoth := part.Was != orNothing("") && part.Now != orNothing("")
+		if ofBoth && (part.What == setting || part.What == "prompt_file" && setting == "system") {
 			return true
 		}
 	}

@@ -74,8 +74,11 @@ func named(title string, apart []Part) string {
 			parts = append(parts, p.Title())
 		}
 	}
-	if len(parts) == 0 || len(parts) > maxNamedParts {
+	if len(parts) == 0 {
 		return title
+	}
+	if more := len(parts) - maxNamedParts; more > 0 { // the first names the agent, if that is another
+		parts = append(parts[:1:1], fmt.Sprintf("and %d more changes of the target", more+maxNamedParts-1))
 	}
 	return strings.Join(parts, ", ")
 }

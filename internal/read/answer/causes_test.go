@@ -40,6 +40,12 @@ func TestOneEditOfAPromptIsOneCause(t *testing.T) {
 	if all := Causes(c, apart); all[0].Title != "prompt v8 to v9, model a to b" {
 		t.Errorf("what changed besides is left out, as if the prompt alone did it: %+v", all)
 	}
+	for i := range 5 {
+		apart = append(apart, Part{What: fmt.Sprint("setting ", i), Was: "true", Now: "false", Target: true})
+	}
+	if all := Causes(lostRows(9, func(i int) string { return fmt.Sprintf("prompt of m: [-a %d-] {+b+}\n", i) }), apart); len(all) != 1 || all[0].Title != "prompt v8 to v9, and 6 more changes of the target" {
+		t.Errorf("another agent is not one cause: %+v", all)
+	}
 }
 
 func TestCausesAreCalledByWhatComesFirst(t *testing.T) {

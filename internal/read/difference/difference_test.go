@@ -253,6 +253,10 @@ func TestRowsFoldWhatIsFarAndMarkWords(t *testing.T) {
 			t.Errorf("the page lacks %s:\n%s", part, html)
 		}
 	}
+	html = string(Lines("a b c d\nkeep this old line\n", "keep this new line\nnothing alike\n").HTMLLines(1, 100, plain.Block))
+	if !strings.Contains(html, "<div class=\"minus\">- a b c d</div>") || !strings.Contains(html, "keep this <del>old</del> line") || !strings.Contains(html, "keep this <ins>new</ins> line") {
+		t.Errorf("lines are not marked beside those that they stand for:\n%s", html)
+	}
 	if got := Lines("a\r\n", "a\n").TerminalLines(1, nil); got != "- a\\r\n+ a\n" {
 		t.Errorf("a changed line end is told as %q", got)
 	}

@@ -13,30 +13,24 @@ type Row struct {
 	Folded int // equal lines that are left out here, if it is not a line
 }
 
-// maxWordsOfLine bounds the lines that are compared word by word.
-const maxWordsOfLine = 4 << 10
-
 // Rows are the lines of a difference, with so many equal ones around each change; the
 // others are folded. A negative number folds nothing.
 func (d Difference) Rows(around int) []Row {
 	var out []Row
 	was, now := 0, 0
+	var places map[sideLine][]Segment // of the change that the rows are in
 	for i, s := range d.Segments {
 		lines, _ := byLine.tokens(s.Text, len(s.Text))
 		if s.Kind == Equal {
 			out = appendEqual(out, lines, was, now, around, i > 0, i < len(d.Segments)-1)
-			was, now = was+len(lines), now+len(lines)
+			was, now, places = was+len(lines), now+len(lines), nil
 			continue
 		}
-		pairs := d.inPlaceOf(i)
+		if s.Kind == Removed {
+			places = d.inPlaceOf(i)
+		}
 		for k, line := range lines {
-			row := Row{Kind: s.Kind, Text: line}
-			if pairs != nil && len(line) <= maxWordsOfLine && len(pairs[k]) <= maxWordsOfLine {
-				row.Words = Words(line, pairs[k]).Segments
-				if s.Kind == Added {
-					row.Words = Words(pairs[k], line).Segments
-				}
-			}
+			row := Row{Kind: s.Kind, Text: line, Words: places[sideLine{s.Kind, k}]}
 			if s.Kind == Removed {
 				was++
 				row.Was = was
@@ -50,25 +44,63 @@ func (d Difference) Rows(around int) []Row {
 	return out
 }
 
-// inPlaceOf are the lines in whose place those of a segment stand; nil unless there are as
-// many of them.
-func (d Difference) inPlaceOf(i int) []string {
-	other := i + 1
-	if d.Segments[i].Kind == Added {
-		other = i - 1
-	}
-	if other < 0 || other >= len(d.Segments) || d.Segments[other].Kind == Equal {
+// A sideLine is a line of one side of a change.
+type sideLine struct {
+	kind Kind
+	at   int
+}
+
+// Bounds of the lines that are compared word by word: each may be compared with each.
+const (
+	maxPairedLines = 24
+	maxWordsOfLine = 4 << 10
+)
+
+// inPlaceOf tells of the lines of a removed segment and of the added one after it which
+// stands for which, and how their words differ: in their order, those that have at least
+// [minAlike] in common.
+func (d Difference) inPlaceOf(i int) map[sideLine][]Segment {
+	if i+1 == len(d.Segments) || d.Segments[i+1].Kind != Added {
 		return nil
 	}
-	if strings.Count(d.Segments[other].Text, "\n") != strings.Count(d.Segments[i].Text, "\n") {
+	was, fits := byLine.tokens(d.Segments[i].Text, maxPairedLines)
+	now, alsoFit := byLine.tokens(d.Segments[i+1].Text, maxPairedLines)
+	if !fits || !alsoFit {
 		return nil
 	}
-	own, _ := byLine.tokens(d.Segments[i].Text, len(d.Segments[i].Text))
-	lines, _ := byLine.tokens(d.Segments[other].Text, len(d.Segments[other].Text))
-	if len(lines) != len(own) {
+	places := map[sideLine][]Segment{}
+	next := 0
+	for j, a := range was {
+		for k := next; k < len(now); k++ {
+			if words := alike(a, now[k]); words != nil {
+				places[sideLine{Removed, j}], places[sideLine{Added, k}] = words, words
+				next = k + 1
+				break
+			}
+		}
+	}
+	return places
+}
+
+// minAlike is how much of the longer of two lines both must have, or marks in them would
+// say less than the lines.
+const minAlike = 0.4
+
+func alike(a, b string) []Segment {
+	if len(a) > maxWordsOfLine || len(b) > maxWordsOfLine {
 		return nil
 	}
-	return lines
+	words := Words(a, b).Segments
+	same := 0
+	for _, s := range words {
+		if s.Kind == Equal {
+			same += len(strings.TrimSpace(s.Text))
+		}
+	}
+	if float64(same) < minAlike*float64(max(len(strings.TrimSpace(a)), len(strings.TrimSpace(b)))) {
+		return nil
+	}
+	return words
 }
 
 // appendEqual adds equal lines, those far from a change folded.

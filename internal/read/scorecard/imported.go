@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 
+	"tallystick/internal/read/history"
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
@@ -14,7 +15,7 @@ import (
 // An ImportedComparison puts two runs of other harnesses side by side, sample by
 // sample. Neither was observed: it says what two files say.
 type ImportedComparison struct {
-	Imported bool         `json:"imported"` // always: imported, not observed
+	Imported bool         `json:"imported"` // always: one side at least is imported, not observed
 	A        ImportedLine `json:"a"`
 	B        ImportedLine `json:"b"`
 	Scorer   string       `json:"scorer"`
@@ -41,6 +42,9 @@ type ImportedLine struct {
 	Model   results.Known  `json:"model"`
 	Task    results.Known  `json:"task"`
 	Source  results.Source `json:"source"`
+	// Attempt is that of this ledger, and its level, if the side is no file.
+	Attempt string `json:"attempt,omitempty"`
+	Level   string `json:"level,omitempty"`
 }
 
 // An ImportedRow is a sample that changed sides.
@@ -59,6 +63,31 @@ type ImportedRun struct {
 	order   []string
 	samples map[string]*importedSample
 	scorers map[string]bool
+	attempt *history.Attempt // that stands for a run; nil of a file
+}
+
+// RunOfAttempt lets an attempt be compared with a file: its cases are the samples, by their
+// ids, and its scores are of whatever scorer the file has. Corrections do not count.
+func RunOfAttempt(a *history.Attempt) *ImportedRun {
+	r := &ImportedRun{attempt: a, samples: map[string]*importedSample{}, scorers: map[string]bool{}}
+	for c := range a.Cases() {
+		x := r.samples[c.ID]
+		if x == nil {
+			x = &importedSample{}
+			r.samples[c.ID] = x
+			r.order = append(r.order, c.ID)
+		}
+		x.tasks++
+		m := c.On(history.AsRecorded)
+		if m.Passed() {
+			x.solved++
+		}
+		if m.Scored {
+			x.scored++
+			x.sum += m.Score
+		}
+	}
+	return r
 }
 
 // importedSample is one sample over its attempts.
@@ -109,6 +138,12 @@ func (r *ImportedRun) Add(s results.Sample) error {
 
 // scorer refuses a choice that was not made, or is not there.
 func (r *ImportedRun) scorer(other *ImportedRun) (string, error) {
+	switch { // an attempt has one score
+	case r.attempt != nil && other.attempt == nil:
+		return other.scorer(other)
+	case other.attempt != nil:
+		return r.scorer(r)
+	}
 	var common []string
 	for name := range r.scorers {
 		if other.scorers[name] {
@@ -127,17 +162,28 @@ func (r *ImportedRun) scorer(other *ImportedRun) (string, error) {
 	return "", refusal.Newf(refusal.Usage, "which scorer? --scorer takes one that both have").WithHint("they have %q", common)
 }
 
-func lineOfImport(r results.Run) ImportedLine {
-	return ImportedLine{r.Harness, r.Model, r.Task, r.Source}
+func lineOfImport(r *ImportedRun) ImportedLine {
+	if a := r.attempt; a != nil {
+		return ImportedLine{Harness: "tallystick", Task: results.Known(a.Class), Attempt: a.ID, Level: a.Level.String()}
+	}
+	return ImportedLine{Harness: r.Run.Harness, Model: r.Run.Model, Task: r.Run.Task, Source: r.Run.Source}
 }
 
 // CompareImported pairs two runs by sample id.
 func CompareImported(a, b *ImportedRun) (*ImportedComparison, error) {
+	for _, x := range []*ImportedRun{a, b} {
+		if x.attempt == nil {
+			continue
+		}
+		if err := RequireAnswered(x.attempt); err != nil {
+			return nil, err
+		}
+	}
 	scorer, err := a.scorer(b)
 	if err != nil {
 		return nil, err
 	}
-	c := &ImportedComparison{Imported: true, A: lineOfImport(a.Run), B: lineOfImport(b.Run), Scorer: scorer, Cases: []ImportedRow{}}
+	c := &ImportedComparison{Imported: true, A: lineOfImport(a), B: lineOfImport(b), Scorer: scorer, Cases: []ImportedRow{}}
 	var differences []float64
 	var scores ChangeOf[float64]
 	scored := 0
@@ -208,12 +254,20 @@ func (c *ImportedComparison) finish(differences []float64, scores ChangeOf[float
 
 // Print tells the comparison to a person.
 func (c *ImportedComparison) Print(out io.Writer) {
-	fmt.Fprintln(out, "IMPORTED, not observed: these are the numbers of two files")
+	if c.A.Attempt+c.B.Attempt == "" {
+		fmt.Fprintln(out, "IMPORTED, not observed: these are the numbers of two files")
+	} else {
+		fmt.Fprintln(out, "IMPORTED, not observed: one side is what a file says; cases are paired by id, and that they ask the same is not known")
+	}
 	for _, side := range []struct {
 		name string
 		line ImportedLine
 	}{{"A", c.A}, {"B", c.B}} {
 		l := side.line
+		if l.Attempt != "" {
+			fmt.Fprintf(out, "%s  attempt %s: %s, %s\n", side.name, plain.Line(l.Attempt), plain.Line(string(l.Task)), l.Level)
+			continue
+		}
 		fmt.Fprintf(out, "%s  %s: %s on %s  %s\n", side.name, plain.Line(l.Harness), plain.Line(string(l.Model)), plain.Line(string(l.Task)), plain.Line(l.Source.Path))
 	}
 	fmt.Fprintf(out, "paired      %d samples by %s; %d only in A, %d only in B\n", c.Paired, plain.Line(c.Scorer), c.OnlyA, c.OnlyB)

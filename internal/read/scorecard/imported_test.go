@@ -3,8 +3,10 @@ package scorecard
 import (
 	"testing"
 
+	"tallystick/internal/read/history"
 	"tallystick/internal/read/results"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/testing/historytest"
 )
 
 func importedRun(t *testing.T, scorer string, samples ...results.Sample) *ImportedRun {
@@ -60,5 +62,39 @@ func TestImportedRunsThatCannotBeCompared(t *testing.T) {
 	}
 	if _, err := CompareImported(importedRun(t, "", sampleOf("1", map[string]float64{"acc": 1})), importedRun(t, "", sampleOf("2", map[string]float64{"acc": 1}))); !refusal.Is(err, refusal.NotComparable) {
 		t.Errorf("other samples: %v", err)
+	}
+}
+
+// TestAnAttemptIsComparedWithAFile: by the scorer that the file has, as recorded, and it is
+// said that one side is imported. An attempt that waits for answers is refused.
+func TestAnAttemptIsComparedWithAFile(t *testing.T) {
+	book := historytest.New(t)
+	r := historytest.Registration("sums.agent.1", "agent", 1, 3, 1)
+	book.Register(r)
+	for i, v := range []float64{1, 0, 1} {
+		book.Case(r, historytest.Score(r, i, 1, v))
+	}
+	book.Finish(r)
+	a := read(book, history.Options{}).Attempt("sums.agent.1")
+	var ids []string
+	for c := range a.Cases() {
+		ids = append(ids, c.ID)
+	}
+	one := func(id string, v float64) results.Sample { return sampleOf(id, map[string]float64{"acc": v}) }
+	file := importedRun(t, "", one(ids[0], 0), one(ids[1], 1), one(ids[2], 1), one("other", 1))
+	c, err := CompareImported(file, RunOfAttempt(a))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !c.Imported || c.Scorer != "acc" || c.B.Attempt != a.ID || c.A.Attempt != "" || c.Paired != 3 || c.OnlyA != 1 || c.Flips != (Flips{1, 1}) {
+		t.Errorf("%+v", c)
+	}
+	back, err := CompareImported(RunOfAttempt(a), file)
+	if err != nil || back.OnlyB != 1 || back.A.Attempt != a.ID || back.Difference != -c.Difference {
+		t.Errorf("%+v, %v", back, err)
+	}
+	two := importedRun(t, "", sampleOf(ids[0], map[string]float64{"acc": 1, "f1": 0}))
+	if _, err := CompareImported(RunOfAttempt(a), two); !refusal.Is(err, refusal.Usage) {
+		t.Errorf("which scorer of the file counts was not asked: %v", err)
 	}
 }

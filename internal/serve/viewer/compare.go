@@ -25,11 +25,13 @@ type compareData struct {
 	Apart  bool   // they are of benches that differ
 	Open   string // one of them was not answered, so nothing can be compared
 	Causes []causeRow
-	Parts  []partRow
-	Rows   []compareRow
-	Pager  pager
-	Case   string   // that was chosen: its transcripts are aligned
-	Side   *aligned // of the case
+	// MoreCauses are the groups that are folded.
+	MoreCauses []causeRow
+	Parts      []partRow
+	Rows       []compareRow
+	Pager      pager
+	Case       string   // that was chosen: its transcripts are aligned
+	Side       *aligned // of the case
 }
 
 // A causeRow is a group of changed cases.
@@ -57,6 +59,9 @@ type compareRow struct {
 
 // changesOnPage is how many changed cases a page shows: of each, both answers are read.
 const changesOnPage = 25
+
+// maxCausesShown is how many groups stand before what differs; others are folded.
+const maxCausesShown = 5
 
 // maxCausesNamed bounds the cases that a cause links to.
 const maxCausesNamed = 12
@@ -216,6 +221,9 @@ func (d *compareData) causes(all []answer.Cause, q url.Values) {
 		}
 		d.Causes = append(d.Causes, row)
 	}
+	if n := len(d.Causes); n > maxCausesShown+1 {
+		d.Causes, d.MoreCauses = d.Causes[:maxCausesShown:maxCausesShown], d.Causes[maxCausesShown:]
+	}
 }
 
 func pageNumber(n int) string {
@@ -319,16 +327,31 @@ func (d *compareData) Changed() int {
 	return len(d.Cases) - d.Flips.Lost - d.Flips.Gained
 }
 
-// Target and Others are the parts that differ of the agent under test, and the others.
-func (d *compareData) Target() []partRow { return d.partsOf(true) }
+// TargetValues are the settings of the agent under test that differ in a few words,
+// TargetTexts its texts and files; Others is what differs besides.
+func (d *compareData) TargetValues() []partRow {
+	return d.partsOf(func(p answer.Part) bool { return p.Target && p.Diff == nil })
+}
 
-// Others are those that are not of the agent.
-func (d *compareData) Others() []partRow { return d.partsOf(false) }
+// TargetTexts are those that are shown as a diff.
+func (d *compareData) TargetTexts() []partRow {
+	return d.partsOf(func(p answer.Part) bool { return p.Target && p.Diff != nil })
+}
 
-func (d *compareData) partsOf(target bool) []partRow {
+// TargetDiffers reports whether anything of the agent does.
+func (d *compareData) TargetDiffers() bool {
+	return len(d.partsOf(func(p answer.Part) bool { return p.Target })) > 0
+}
+
+// Others are not of the agent.
+func (d *compareData) Others() []partRow {
+	return d.partsOf(func(p answer.Part) bool { return !p.Target })
+}
+
+func (d *compareData) partsOf(wanted func(answer.Part) bool) []partRow {
 	var list []partRow
 	for _, p := range d.Parts {
-		if p.Part.Target == target {
+		if wanted(p.Part) {
 			list = append(list, p)
 		}
 	}
@@ -353,7 +376,7 @@ func (d *compareData) SwapURL() string {
 func (d *compareData) Markdown() string {
 	var b strings.Builder
 	b.WriteString("### What changed from `" + Line(d.A) + "` to `" + Line(d.B) + "`\n\n" + d.Headline() + "\n\n")
-	for _, c := range d.Causes {
+	for _, c := range append(slices.Clone(d.Causes), d.MoreCauses...) {
 		b.WriteString("- **" + strconv.Itoa(len(c.Cases)) + " " + c.Change + "**: " + answer.MarkdownLine(c.Title) + "\n")
 	}
 	for _, p := range d.Parts {

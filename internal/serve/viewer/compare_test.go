@@ -162,7 +162,7 @@ func TestCompareShowsTheFilesOfTheTarget(t *testing.T) {
 	a, b := attemptsOf(t, v, "edited")
 	q := url.Values{"a": {a}, "b": {b}}
 	body := get(t, v, "/compare?"+q.Encode()).Body.String()
-	wantParts(t, body, "10 lost</span> <strong>prompt_file changed</strong>", `<div class="minus">- Answer from the shop policy.</div>`, `<div class="plus">+ Promise nothing.</div>`, "<div>  Be kind.</div>")
+	wantParts(t, body, "10 lost</span> <strong>prompt_file changed</strong>", `<div class="minus">- Answer from the <del>shop policy</del>.</div>`, `<div class="plus">+ Promise nothing.</div>`, "<div>  Be kind.</div>")
 	if strings.Contains(body, "blake3:") {
 		t.Error("a changed target is shown by digests")
 	}

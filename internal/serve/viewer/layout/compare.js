@@ -34,19 +34,15 @@ function tell() {
   }
 }
 
-for (const area of document.querySelectorAll("textarea[data-copy]")) {
-  const button = document.createElement("button");
-  button.type = "button";
-  button.textContent = "Copy";
-  button.addEventListener("click", async () => {
-    try {
-      await navigator.clipboard.writeText(area.value);
-      button.textContent = "Copied";
-    } catch { // the browser does not let a page write: the text is selected, to be copied by hand
-      area.select();
-      button.textContent = "Press Ctrl+C";
-    }
-    setTimeout(() => { button.textContent = "Copy"; }, 3000);
-  });
-  area.before(button);
-}
+// Opening what can be copied copies it. The page itself is not changed: what it shows is
+// compared with what was signed.
+document.addEventListener("toggle", async (e) => {
+  const area = e.target.open && e.target.querySelector("[data-copy]");
+  if (!area) return;
+  area.select(); // and can be copied by hand where the browser does not let a page write
+  try {
+    await navigator.clipboard.writeText(area.value);
+    e.target.classList.add("copied");
+    setTimeout(() => e.target.classList.remove("copied"), 3000);
+  } catch { /* it is selected */ }
+}, true);
