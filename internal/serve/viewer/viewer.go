@@ -78,6 +78,8 @@ type Viewer struct {
 	made    map[string]any    // of this state of the ledger
 	scripts map[int64]*script // by the entry of the case
 
+	shelves shelves
+
 	signed *signedPages // nil if no key signs pages
 
 	atOnce  int64         // bytes of the longest transcript that a page waits for
@@ -120,7 +122,10 @@ func Open(c Config) (*Viewer, error) {
 // Prepare makes the first page before a reader asks for it, beside everything else: it
 // verifies every class, and a long one takes longer than people like to wait.
 func (v *Viewer) Prepare() {
-	go v.render(v.overview, nil)
+	go func() {
+		v.render(v.overview, nil)
+		v.render(v.corpus, nil)
+	}()
 }
 
 // Close keeps what was found out for the next time.
@@ -272,6 +277,7 @@ func routes() []route {
 		{pattern: "/golden/{class}/{target}/{case}", show: (*Viewer).golden},
 		{pattern: "/corpus", show: (*Viewer).corpus, section: "Corpus"},
 		{pattern: "/corpus/{class}", show: (*Viewer).class},
+		{pattern: "/corpus/{class}/case/{case}", show: (*Viewer).corpusCase},
 		{pattern: "/judges", show: (*Viewer).judges, section: "Judges"},
 		{pattern: "/promotion/{class}", show: (*Viewer).promotion},
 		{pattern: "/audit/{id}", show: (*Viewer).audit},
