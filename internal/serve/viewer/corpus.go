@@ -58,9 +58,6 @@ func (v *Viewer) corpus(req *http.Request) (*page, error) {
 		}
 	}
 	wait := time.After(shelfWait)
-	if v.config.Still {
-		wait = nil // a file is never asked for again
-	}
 	for i, class := range classes {
 		row := corpusRow{VerifiedClass: ceremony.VerifiedClass{Class: class}, Checking: true}
 		if looked[i].within(wait) {

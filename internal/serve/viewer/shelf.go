@@ -18,63 +18,69 @@ import (
 // are: of a hundred thousand cases, to verify it again takes longer than people like to
 // wait. It is for display only: what decides verifies the bytes.
 type shelf struct {
-	look string        // how the files looked, and who was trusted
-	done chan struct{} // closed when the class was verified
+	class string
+	look  string        // how the files looked, and who was trusted
+	done  chan struct{} // closed when the class was verified
 
 	result ceremony.VerifiedClass
-	bench  *bench.Verified // nil if it does not verify, or if it was put away
+	bench  *bench.Verified // of the one that is held, if it verifies
 	err    error
 }
 
-// shelves are those of a viewer. The bench itself is kept of one class, the last whose
-// cases were looked at.
+// shelves are those of a viewer. The cases are held of one class, the last that were
+// looked at.
 type shelves struct {
-	mu      sync.Mutex
-	of      map[string]*shelf
-	holding string
+	mu   sync.Mutex
+	of   map[string]*shelf
+	held *shelf
 }
 
 // shelfWait is how long the list of classes waits for one that is being verified.
 const shelfWait = 500 * time.Millisecond
 
-// shelf begins to verify a class, unless its files look as they did. It does not wait.
+// shelfAtOnce is how many bytes of a class a page waits for; a larger one is verified
+// beside it.
+const shelfAtOnce = 4 << 20
+
+// shelf verifies a class, unless its files look as they did: a large one beside the page,
+// which then waits for a moment and no longer, because both hold the ledger as it is.
 func (v *Viewer) shelf(class string) (*shelf, error) {
-	look, err := v.lookOf(class)
+	look, size, err := v.lookOf(class)
 	if err != nil {
 		return nil, err
 	}
 	v.shelves.mu.Lock()
-	defer v.shelves.mu.Unlock()
 	if s := v.shelves.of[class]; s != nil && s.look == look {
+		v.shelves.mu.Unlock()
 		return s, nil
 	}
-	s := &shelf{look: look, done: make(chan struct{})}
+	s := &shelf{class: class, look: look, done: make(chan struct{})}
 	if v.shelves.of == nil {
 		v.shelves.of = make(map[string]*shelf)
 	}
 	v.shelves.of[class] = s
+	v.shelves.mu.Unlock()
+	if size <= shelfAtOnce || v.config.Still { // a file is never asked for again
+		v.fill(s)
+		return s, nil
+	}
 	go func() {
-		// Beside the page, which waits for a moment and no longer: it holds the ledger, and
-		// so does this.
 		v.mu.RLock()
 		defer v.mu.RUnlock()
-		v.fill(class, s, false)
+		v.fill(s)
 	}()
 	return s, nil
 }
 
 // fill verifies a class. The caller holds the ledger as it is.
-func (v *Viewer) fill(class string, s *shelf, keep bool) {
+func (v *Viewer) fill(s *shelf) {
 	defer close(s.done)
 	s.err = v.withCorpus(func(c *dossier.Corpus) (err error) {
-		s.result, s.bench, err = ceremony.VerifyClass(c, class)
+		s.result, _, err = ceremony.VerifyClass(c, s.class)
 		return err
 	})
 	if s.err != nil && s.result.Class == "" { // the workspace could not be opened
-		s.result = ceremony.VerifiedClass{Class: class, Error: s.err.Error()}
-	}
-	if !keep {
-		s.bench = nil
+		s.result = ceremony.VerifiedClass{Class: s.class, Error: s.err.Error()}
 	}
 }
 
@@ -99,36 +105,35 @@ func (v *Viewer) verified(class string) (*bench.Verified, error) {
 	if bench.IsShipped(class) {
 		return v.r.Bench(class)
 	}
-	look, err := v.lookOf(class)
+	look, _, err := v.lookOf(class)
 	if err != nil {
 		return nil, err
 	}
 	v.shelves.mu.Lock()
-	s, mine := v.shelves.of[class], false
-	if s == nil || s.look != look || v.shelves.holding != class {
-		if held := v.shelves.of[v.shelves.holding]; held != nil && v.shelves.holding != class {
-			delete(v.shelves.of, v.shelves.holding) // its bytes go with it
-		}
-		s = &shelf{look: look, done: make(chan struct{})}
-		if v.shelves.of == nil {
-			v.shelves.of = make(map[string]*shelf)
-		}
-		v.shelves.of[class], v.shelves.holding, mine = s, class, true
+	s := v.shelves.held
+	mine := s == nil || s.class != class || s.look != look
+	if mine {
+		s = &shelf{class: class, look: look, done: make(chan struct{})}
+		v.shelves.held = s
 	}
 	v.shelves.mu.Unlock()
-	if mine { // by this page, not beside it: one that waits must not hold the ledger
-		v.fill(class, s, true)
+	if mine { // by this page, not beside it: one that waits without end must not hold the ledger
+		s.err = v.withCorpus(func(c *dossier.Corpus) (err error) {
+			s.bench, err = c.Bench(class)
+			return err
+		})
+		close(s.done)
 	}
 	<-s.done
 	return s.bench, s.err
 }
 
 // lookOf is how the files of a class look from outside, with what else decides whether it
-// verifies: who is trusted, and the day.
-func (v *Viewer) lookOf(class string) (string, error) {
+// verifies: who is trusted, and the day. It tells how many bytes they are.
+func (v *Viewer) lookOf(class string) (look string, size int64, err error) {
 	root, err := os.OpenRoot(v.config.Place.Dir)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	defer root.Close()
 	h := fnv.New128a()
@@ -138,10 +143,14 @@ func (v *Viewer) lookOf(class string) (string, error) {
 			if err != nil {
 				return nil // what is not there is said by who verifies
 			}
-			return glance(h, name, e)
+			if info, err := e.Info(); err == nil { // else it went away: another look
+				fmt.Fprintln(h, name, info.Mode(), info.Size(), info.ModTime().UnixNano())
+				size += info.Size()
+			}
+			return nil
 		})
 		if err != nil {
-			return "", err
+			return "", 0, err
 		}
 	}
 	for _, name := range []string{bench.PinsFile, bench.PinsFile + ".sig", path.Join(bench.Dir, bench.SignedFile)} {
@@ -149,14 +158,5 @@ func (v *Viewer) lookOf(class string) (string, error) {
 			fmt.Fprintln(h, name, info.Size(), info.ModTime().UnixNano())
 		}
 	}
-	return string(h.Sum(nil)), nil
-}
-
-func glance(h interface{ Write([]byte) (int, error) }, name string, e fs.DirEntry) error {
-	info, err := e.Info()
-	if err != nil {
-		return nil // it went away: another look
-	}
-	fmt.Fprintln(h, name, info.Mode(), info.Size(), info.ModTime().UnixNano())
-	return nil
+	return string(h.Sum(nil)), size, nil
 }
