@@ -61,34 +61,41 @@ func EveryClass(c *dossier.Corpus) ([]string, error) {
 func VerifyClasses(c *dossier.Corpus, classes []string) (results []VerifiedClass, digests map[string]digest.ID, worst error) {
 	digests = map[string]digest.ID{}
 	for _, class := range classes {
-		r := VerifiedClass{Class: class}
-		v, err := bench.Verify(c.Root, class, c.Options)
+		r, v, err := VerifyClass(c, class)
 		if err == nil {
-			if err = harness.Validate(v); err != nil {
-				err = fmt.Errorf("class %s: %w", class, err)
-			}
-		}
-		if refusal.Is(err, refusal.UnknownName) && pinned(c, class) {
-			err = refusal.Newf(refusal.BenchIncomplete, "class %s: %s lists it, there is no such folder", class, bench.PinsFile).
-				WithHint("restore the folder; a class does not disappear without two people changing the pins")
-		}
-		if err != nil {
-			err = c.Noted(err) // each of them, not only the one that is returned
-			r.Name, r.Error = refusal.Of(err).Name, err.Error()
-			if worst == nil || refusal.ExitCode(worst) != refusal.ExitUnverified && refusal.ExitCode(err) == refusal.ExitUnverified {
-				worst = err
-			}
-		} else {
 			digests[class] = v.Digest()
-			r.Verified, r.Level, r.BenchDigest = true, v.Standing(), v.Digest().String()
-			r.Cases, r.Signers, r.Warnings = len(v.Cases()), v.Signers(), v.Warnings()
-			if set := v.Dataset(); set != nil {
-				r.Lines = len(set.Lines)
-			}
+		} else if worst == nil || refusal.ExitCode(worst) != refusal.ExitUnverified && refusal.ExitCode(err) == refusal.ExitUnverified {
+			worst = err
 		}
 		results = append(results, r)
 	}
 	return results, digests, worst
+}
+
+// VerifyClass verifies a class and looks whether its cases can be graded as they say.
+func VerifyClass(c *dossier.Corpus, class string) (VerifiedClass, *bench.Verified, error) {
+	r := VerifiedClass{Class: class}
+	v, err := bench.Verify(c.Root, class, c.Options)
+	if err == nil {
+		if err = harness.Validate(v); err != nil {
+			err = fmt.Errorf("class %s: %w", class, err)
+		}
+	}
+	if refusal.Is(err, refusal.UnknownName) && pinned(c, class) {
+		err = refusal.Newf(refusal.BenchIncomplete, "class %s: %s lists it, there is no such folder", class, bench.PinsFile).
+			WithHint("restore the folder; a class does not disappear without two people changing the pins")
+	}
+	if err != nil {
+		err = c.Noted(err) // each of them, not only the one that is returned
+		r.Name, r.Error = refusal.Of(err).Name, err.Error()
+		return r, nil, err
+	}
+	r.Verified, r.Level, r.BenchDigest = true, v.Standing(), v.Digest().String()
+	r.Cases, r.Signers, r.Warnings = len(v.Cases()), v.Signers(), v.Warnings()
+	if set := v.Dataset(); set != nil {
+		r.Lines = len(set.Lines)
+	}
+	return r, v, nil
 }
 
 // pinned reports whether the pins list the class; whether they are signed was

@@ -30,8 +30,8 @@ type Change struct {
 	McNemarP   float64    `json:"mcnemar_p"`
 	Difference float64    `json:"difference"` // of the solve rate over the paired cases
 	CI95       [2]float64 `json:"difference_ci95"`
-	// Score is how much the mean score changed; nil if no paired case has one in both.
-	Score *float64 `json:"score_change,omitempty"`
+	// ScoreChange is how much the mean score changed; nil if no paired case has one in both.
+	ScoreChange *float64 `json:"score_change,omitempty"`
 
 	Verdict           Verdict `json:"verdict"`
 	ThresholdsChanged bool    `json:"thresholds_changed,omitempty"`
@@ -88,7 +88,7 @@ func (c *Comparison) Change() *Change {
 	out := &Change{From: c.A.ID, To: c.B.ID, Paired: c.Paired, Flips: c.Flips, McNemarP: c.McNemarP, Difference: c.Difference, CI95: c.DifferenceCI95,
 		Verdict: c.Verdict(), ThresholdsChanged: c.ThresholdsChanged}
 	if c.Scores != nil {
-		out.Score = &c.Scores.Mean.Change
+		out.ScoreChange = &c.Scores.Mean.Change
 	}
 	return out
 }
@@ -100,7 +100,7 @@ func (c *Change) Text() string {
 	case Unchanged:
 		return fmt.Sprintf("all %d paired cases as before", c.Paired)
 	case ScoresLower, ScoresHigher:
-		return fmt.Sprintf("%s; mean score %+.3f", flips, *c.Score)
+		return fmt.Sprintf("%s; mean score %+.3f", flips, *c.ScoreChange)
 	}
 	return flips
 }

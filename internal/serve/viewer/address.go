@@ -32,7 +32,7 @@ func (p place) segments() []string { return strings.Split(strings.Trim(p.path, "
 // queryOf are the values that choose between files, by the first segment of an address.
 // A search can ask for anything, so it has no file.
 var queryOf = map[string][]string{
-	"attempts": {"class", "page"},
+	"attempts": {"class", "target", "page"},
 	"attempt":  {"state", "tag", "page", "repeat", "from", "kind"},
 	"matrix":   {"class", "show", "page"},
 	"compare":  {"a", "b", "case"},

@@ -185,7 +185,8 @@ type walker struct {
 	order   []*target
 	taken   map[string]bool // names of files in small letters: some file systems know no others
 	bytes   int64
-	only    []string // the attempts that are shown; nil for all
+	only    []string           // the attempts that are shown; nil for all
+	ran     map[[2]string]bool // classes and cases that they ran; nil before it is asked
 
 	maxFiles int
 	maxBytes int64
@@ -197,10 +198,13 @@ func newWalker(v *Viewer) *walker {
 
 // takes reports whether a page is to be in the site.
 func (w *walker) takes(at place) bool {
+	segments := at.segments()
+	if len(segments) == 4 && segments[0] == "corpus" {
+		return w.shows(segments[1], segments[3])
+	}
 	if w.only == nil {
 		return true
 	}
-	segments := at.segments()
 	switch segments[0] {
 	case "attempt", "audit":
 		id, err := url.PathUnescape(segments[1])
@@ -209,6 +213,25 @@ func (w *walker) takes(at place) bool {
 		return slices.Contains(w.only, at.query.Get("a")) && slices.Contains(w.only, at.query.Get("b"))
 	}
 	return segments[0] != "ledger" && segments[0] != "golden" // a golden page shows the newest run
+}
+
+// shows reports whether an attempt of the site ran a case of the corpus. Of a dataset of a
+// hundred thousand lines of which ten were run there are ten pages.
+func (w *walker) shows(class, id string) bool {
+	if w.ran == nil {
+		w.ran = make(map[[2]string]bool)
+		for _, a := range w.v.r.History.Attempts {
+			if w.only != nil && !slices.Contains(w.only, a.ID) {
+				continue
+			}
+			for c := range a.Cases() {
+				w.ran[[2]string{a.Class, c.ID}] = true
+			}
+		}
+	}
+	class, err := url.PathUnescape(class)
+	id, err2 := url.PathUnescape(id)
+	return err == nil && err2 == nil && w.ran[[2]string{class, id}]
 }
 
 // explore finds all files of the site, from the overview on, without keeping them.

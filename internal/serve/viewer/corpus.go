@@ -1,6 +1,7 @@
 package viewer
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"os"
@@ -16,9 +17,15 @@ import (
 )
 
 type corpusData struct {
-	Classes []ceremony.VerifiedClass
+	Classes []corpusRow
 	From    string // where the signers come from
 	Shipped []string
+}
+
+// A corpusRow is a class; Checking says that it is still being verified.
+type corpusRow struct {
+	ceremony.VerifiedClass
+	Checking bool
 }
 
 // withCorpus opens the workspace's benches for as long as they are looked at.
@@ -31,23 +38,43 @@ func (v *Viewer) withCorpus(look func(*dossier.Corpus) error) error {
 	return look(c)
 }
 
-func (v *Viewer) corpus(*http.Request) (*page, error) {
+func (v *Viewer) corpus(req *http.Request) (*page, error) {
 	data := &corpusData{Shipped: suites.Classes()}
-	err := v.withCorpus(func(c *dossier.Corpus) error {
-		classes, err := ceremony.EveryClass(c)
-		if err != nil {
-			return err
-		}
+	var classes []string
+	err := v.withCorpus(func(c *dossier.Corpus) (err error) {
+		classes, err = ceremony.EveryClass(c)
 		data.From = c.From
-		data.Classes, _, _ = ceremony.VerifyClasses(c, classes)
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &page{Title: "Corpus", Template: "corpus", Section: "Corpus", Outside: true, Data: data,
-		Next: []command{{What: "Verify every class", Line: "tally bench verify --all"}, {What: "Add a class", Line: "tally bench new CLASS"}}}, nil
+	p := &page{Title: "Corpus", Template: "corpus", Section: "Corpus", Outside: true, Data: data,
+		Next: []command{{What: "Verify every class", Line: "tally bench verify --all"}, {What: "Add a class", Line: "tally bench new CLASS"}}}
+	looked := make([]*shelf, len(classes))
+	for i, class := range classes {
+		if looked[i], err = v.shelf(class); err != nil {
+			return nil, err
+		}
+	}
+	wait := time.After(shelfWait)
+	for i, class := range classes {
+		row := corpusRow{VerifiedClass: ceremony.VerifiedClass{Class: class}, Checking: true}
+		if looked[i].within(wait) {
+			row = corpusRow{VerifiedClass: looked[i].result}
+		} else {
+			wait = past
+		}
+		if row.Checking && req != nil {
+			p.Live = req.URL.RequestURI()
+		}
+		data.Classes = append(data.Classes, row)
+	}
+	return p, nil
 }
+
+// past is a time that has come.
+var past = func() <-chan time.Time { c := make(chan time.Time); close(c); return c }()
 
 type classData struct {
 	Class        string
@@ -58,7 +85,11 @@ type classData struct {
 	Standing     string // of the verified class
 	Missing      []bench.Missing
 	Cases        []classRow
+	Total        int // cases as folders
 	Lines        int
+	Warnings     []bench.Warning
+	Signers      []string
+	Bars         []tagPicture
 	Pending      []string
 	Pager        pager
 	Filter       string
@@ -68,7 +99,8 @@ type classData struct {
 
 // A classRow is a case with who vouches for it.
 type classRow struct {
-	ID, Title, Difficulty, Source   string
+	ID, URL                         string
+	Title, Difficulty, Source       string
 	Tags                            []string
 	HeldOut                         bool
 	Added, Reviewed, Validated, Age string
@@ -85,18 +117,18 @@ func (v *Viewer) class(req *http.Request) (*page, error) {
 		return nil, err
 	}
 	data.Shipped = bench.IsShipped(data.Class)
-	b, err := v.r.Bench(data.Class)
+	b, err := v.verified(data.Class)
 	switch {
 	case err == nil:
 		data.Verified = true
 		reg := b.Registration()
-		data.Registration, data.Standing = &reg, b.Standing()
-		data.lines(b)
+		data.Registration, data.Standing, data.Warnings, data.Signers = &reg, b.Standing(), b.Warnings(), b.Signers()
 		var cases []bench.Case
 		for _, c := range b.Cases() {
 			cases = append(cases, c.Case())
 		}
-		data.list(cases, v.config.Now(), req.URL.Query())
+		data.list(cases, b.Dataset(), v.config.Now(), req.URL.Query())
+		data.HeldOut = len(b.HeldOut())
 	case refusal.Is(err, refusal.UnknownName):
 		return nil, err
 	default:
@@ -115,7 +147,8 @@ func (v *Viewer) class(req *http.Request) (*page, error) {
 			return nil, err
 		}
 	}
-	p := &page{Title: data.Class, Template: "class", Section: "Corpus", Outside: true, Data: data, Crumbs: []link{{Text: "Corpus", URL: "/corpus"}, {Text: data.Class, URL: ""}},
+	data.Bars = v.tagPictures(data.Class)
+	p := &page{Title: data.Class, Template: "class", Section: "Corpus", Outside: len(data.Bars) == 0, Data: data, Crumbs: []link{{Text: "Corpus", URL: "/corpus"}, {Text: data.Class, URL: ""}},
 		Next: []command{{What: "Run it", Line: shell("tally", "run", data.Class)}}}
 	if !data.Shipped {
 		p.Next = append(p.Next, command{What: "Verify it", Line: shell("tally", "bench", "verify", data.Class)}, command{What: "Sign it", Line: shell("tally", "bench", "sign", data.Class, "--key", "KEY")})
@@ -129,12 +162,6 @@ func isClass(name string) error {
 		return nil
 	}
 	return refusal.Newf(refusal.UnknownName, "%q is not the name of a class", name)
-}
-
-func (d *classData) lines(b *bench.Verified) {
-	if set := b.Dataset(); set != nil {
-		d.Lines = len(set.Lines)
-	}
 }
 
 // A statused is a class, verified or not, of which is known what it lacks.
@@ -166,12 +193,12 @@ func (d *classData) draft(c *dossier.Corpus, now time.Time, q url.Values) {
 			cases = append(cases, x.Case)
 		}
 	}
-	d.list(cases, now, q)
+	d.list(cases, draft.Dataset, now, q)
 }
 
-// list shows who vouches for the cases of one page. What a held-out case is about is
-// not told.
-func (d *classData) list(cases []bench.Case, now time.Time, q url.Values) {
+// list shows the cases of one page, those in folders first, and who vouches for them. What
+// a held-out case is about is not told.
+func (d *classData) list(cases []bench.Case, set *bench.Dataset, now time.Time, q url.Values) {
 	var oldest time.Time
 	for _, c := range cases {
 		if c.IsHeldOut() {
@@ -184,19 +211,88 @@ func (d *classData) list(cases []bench.Case, now time.Time, q url.Values) {
 	if !oldest.IsZero() {
 		d.Oldest = oldest.Format(time.DateOnly)
 	}
-	cases = slices.DeleteFunc(slices.Clone(cases), func(c bench.Case) bool {
-		return d.Filter != "" && !strings.Contains(strings.ToLower(c.CaseID+" "+strings.Join(c.Tags, " ")), strings.ToLower(d.Filter))
-	})
-	d.Pager = newPager(q, len(cases), rowsOnPage)
-	for _, c := range cases[d.Pager.from:d.Pager.to] {
-		at := c.Provenance.LastValidatedAt.Go()
-		x := classRow{ID: c.CaseID, Title: c.Title, Difficulty: string(c.Difficulty), Source: string(c.Provenance.Source), Tags: c.Tags, HeldOut: c.IsHeldOut(),
-			Added: identity(c.Provenance.AddedBy), Reviewed: identity(c.Provenance.ReviewedBy), Validated: at.Format(time.DateOnly), Stale: now.Sub(at) > staleAfter && !d.Shipped}
-		if x.HeldOut {
-			x.Title = ""
-		}
-		d.Cases = append(d.Cases, x)
+	d.Total = len(cases)
+	var lines []bench.DatasetLine
+	if set != nil {
+		d.Lines, lines = len(set.Lines), set.Lines
 	}
+	if text := strings.ToLower(d.Filter); text != "" {
+		cases = slices.DeleteFunc(slices.Clone(cases), func(c bench.Case) bool {
+			return !strings.Contains(strings.ToLower(c.CaseID+" "+strings.Join(c.Tags, " ")), text)
+		})
+		lines = linesWith(lines, text)
+	}
+	d.Pager = newPager(q, len(cases)+len(lines), rowsOnPage)
+	for i := d.Pager.from; i < d.Pager.to; i++ {
+		if i < len(cases) {
+			d.Cases = append(d.Cases, d.caseRow(cases[i], now))
+		} else {
+			d.Cases = append(d.Cases, d.lineRow(lines[i-len(cases)]))
+		}
+	}
+}
+
+func (d *classData) caseRow(c bench.Case, now time.Time) classRow {
+	at := c.Provenance.LastValidatedAt.Go()
+	x := classRow{ID: c.CaseID, URL: corpusCaseURL(d.Class, c.CaseID), Title: c.Title, Difficulty: string(c.Difficulty), Source: string(c.Provenance.Source), Tags: c.Tags, HeldOut: c.IsHeldOut(),
+		Added: identity(c.Provenance.AddedBy), Reviewed: identity(c.Provenance.ReviewedBy), Validated: at.Format(time.DateOnly), Stale: now.Sub(at) > staleAfter && !d.Shipped}
+	if x.HeldOut {
+		x.Title = ""
+	}
+	return x
+}
+
+// A datasetRow is what of a line of a dataset stands in the list.
+type datasetRow struct {
+	Title   string   `json:"title"`
+	Tags    []string `json:"tags"`
+	HeldOut bool     `json:"held_out"`
+	Input   any      `json:"input"`
+	Turns   []struct {
+		Text string `json:"text"`
+	} `json:"turns"`
+}
+
+// maxAsked bounds what of a question stands in its row.
+const maxAsked = 120
+
+func (d *classData) lineRow(l bench.DatasetLine) classRow {
+	var read datasetRow
+	_ = json.Unmarshal(l.JSON, &read) // what of it is not as expected is not shown
+	x := classRow{ID: l.ID, URL: corpusCaseURL(d.Class, l.ID), Tags: read.Tags, HeldOut: read.HeldOut, Source: "dataset"}
+	if x.HeldOut {
+		return x
+	}
+	x.Title = read.Title
+	if asked, ok := read.Input.(string); ok && x.Title == "" {
+		x.Title = asked
+	}
+	if x.Title == "" && len(read.Turns) > 0 {
+		x.Title = read.Turns[0].Text
+	}
+	x.Title = clip(x.Title, maxAsked)
+	return x
+}
+
+// linesWith are the lines of a dataset with a text in their id or one of their tags. Of
+// other texts of a line, a held-out one's above all, the search tells nothing.
+func linesWith(lines []bench.DatasetLine, text string) []bench.DatasetLine {
+	var found []bench.DatasetLine
+	for _, l := range lines {
+		if strings.Contains(strings.ToLower(l.ID), text) {
+			found = append(found, l)
+			continue
+		}
+		if !strings.Contains(strings.ToLower(string(l.JSON)), text) && !strings.Contains(string(l.JSON), `\u`) {
+			continue // most lines need not be taken apart
+		}
+		var read datasetRow
+		_ = json.Unmarshal(l.JSON, &read)
+		if strings.Contains(strings.ToLower(strings.Join(read.Tags, " ")), text) {
+			found = append(found, l)
+		}
+	}
+	return found
 }
 
 func identity(p *bench.Person) string {

@@ -2,6 +2,7 @@ package viewer
 
 import (
 	"cmp"
+	"html/template"
 	"net/http"
 	"slices"
 
@@ -20,6 +21,10 @@ type judgesData struct {
 	Attempts []*history.Attempt
 	Judged   []*lab.JudgedSummary // the newest attempts that a model judged
 	Pager    pager
+
+	Calibrations []calibrated
+	Members      template.HTML // how far the judges of panels lie apart
+	Spread       template.HTML // how far the votes of one verdict do
 }
 
 func (v *Viewer) judges(req *http.Request) (*page, error) {
@@ -32,6 +37,11 @@ func (v *Viewer) judges(req *http.Request) (*page, error) {
 	if err := v.judgedAttempts(data); err != nil {
 		return nil, err
 	}
+	var err error
+	if data.Calibrations, err = v.calibrations(); err != nil {
+		return nil, err
+	}
+	data.Members = judgeSpread(data.Judged)
 	list, err := verdicts(v)
 	if err != nil && !refusal.Is(err, refusal.NotFound) {
 		return nil, err
@@ -47,7 +57,7 @@ func (v *Viewer) judges(req *http.Request) (*page, error) {
 	}
 	// Those that the votes disagree about most come first.
 	slices.SortStableFunc(list, func(a, b judge.Listed) int { return cmp.Compare(spread(b), spread(a)) })
-	data.Total = len(list)
+	data.Total, data.Spread = len(list), voteSpread(list)
 	data.Pager = newPager(req.URL.Query(), len(list), rowsOnPage)
 	data.Verdicts = list[data.Pager.from:data.Pager.to]
 	return &page{Title: "Judges", Template: "judges", Section: "Judges", Data: data,

@@ -86,6 +86,7 @@ type Viewer struct {
 
 	fragments fragments // of this state of the ledger
 	surveys   surveys
+	shelves   shelves
 
 	signed *signedPages // nil if no key signs pages
 
@@ -129,7 +130,10 @@ func Open(c Config) (*Viewer, error) {
 // Prepare makes the first page before a reader asks for it, beside everything else: it
 // verifies every class, and a long one takes longer than people like to wait.
 func (v *Viewer) Prepare() {
-	go v.render(v.overview, nil)
+	go func() {
+		v.render(v.overview, nil)
+		v.render(v.corpus, nil)
+	}()
 }
 
 // Close keeps what was found out for the next time.
@@ -294,6 +298,7 @@ func routes() []route {
 		{pattern: "/review/draft/{class}/{case}", show: (*Viewer).draftSheet},
 		{pattern: "/review/request/{job}", show: (*Viewer).job},
 		{pattern: "/judges", show: (*Viewer).judges, section: "Judges", rest: true},
+		{pattern: "/corpus/{class}/case/{case}", show: (*Viewer).corpusCase},
 		{pattern: "/promotion/{class}", show: (*Viewer).promotion},
 		{pattern: "/audit/{id}", show: (*Viewer).audit},
 		{pattern: "/ledger", show: (*Viewer).ledger, section: "Ledger", rest: true},
