@@ -11,6 +11,7 @@ import (
 	"tallystick/internal/read/conversation"
 	"tallystick/internal/read/difference"
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/evidence"
 	"tallystick/internal/run/grade"
 	"tallystick/internal/run/trajectory"
 	"tallystick/internal/share/browser/markup"
@@ -344,7 +345,7 @@ func textsOf(i *conversation.Item) []*conversation.Text {
 // first event that failed or was denied, or at its end.
 func (d *caseData) failure() *link {
 	t := d.Transcript
-	if t == nil || t.Checking || t.Len == 0 || d.Why == nil {
+	if t == nil || t.Checking || t.Len == 0 || d.Why == nil || d.Case.Outcome() == evidence.Passed {
 		return nil
 	}
 	seq, what := 0, ""

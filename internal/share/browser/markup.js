@@ -3,7 +3,7 @@
 // content of a cell is what was recorded, and what a reader sees is too.
 
 const MARKUP_TAGS = ["p", "span", "strong", "em", "del", "code", "ul", "li", "blockquote", "div", "table", "thead", "tbody", "tr", "th", "td"];
-const MARKUP_CLASSES = ["md", "rule", "bullet", "level", "level2", "level3", "h1", "h2", "h3", "fence", "lang", "block", "sheet", "link", "url", "ji", "jc", "tk", "ts", "tn", "tm", "tl", "plus", "minus"];
+const MARKUP_CLASSES = ["md", "rule", "bullet", "level", "level2", "level3", "h1", "h2", "h3", "fence", "lang", "block", "sheet", "link", "url", "ji", "jc", "nl", "tk", "ts", "tn", "tm", "tl", "plus", "minus"];
 
 // Marks that may be hidden anywhere, and those that mean something where a line begins.
 const INLINE_MARK = /^(?:[\s|]*|\*{1,2}|_{1,2}|~~|`+|\\|[[\]]|\s{0,3}(?:`{3,}|~{3,})\s*)$/;
@@ -17,6 +17,7 @@ const RULE = /^ {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})\n?$/;
 export function mayHide(name, text, before) {
   const begins = /(?:^|\n)[ \t]*$/.test(before);
   if (name === "bullet") return BULLET.test(text) && begins;
+  if (name === "nl") return text === "\\n";
   if (name === "rule") return RULE.test(text) && begins;
   return INLINE_MARK.test(text) || (LINE_MARK.test(text) && begins) || (DELIMITER.test(text) && text.includes("|") && begins);
 }
@@ -36,7 +37,7 @@ export function oddMarkup(cell) {
       odd = `an element <${node.localName}${name === null ? "" : ` class="${name}"`}> in it`;
       return;
     }
-    if (["md", "bullet", "rule"].includes(name) && !mayHide(name, node.textContent, before)) {
+    if (["md", "bullet", "rule", "nl"].includes(name) && !mayHide(name, node.textContent, before)) {
       odd = `“${node.textContent}” hidden`;
       return;
     }

@@ -33,7 +33,7 @@ func TestTheScriptLetsMarksBeHiddenAndNothingElse(t *testing.T) {
 					before += n.Data
 				}
 				for _, a := range n.Attr {
-					if a.Val == "md" || a.Val == "bullet" || a.Val == "rule" {
+					if a.Val == "md" || a.Val == "bullet" || a.Val == "rule" || a.Val == "nl" {
 						hidden++
 						r.want(true, question{"op": "hide", "name": a.Val, "value": n.FirstChild.Data, "before": before, "data": text})
 					}
@@ -51,7 +51,7 @@ func TestTheScriptLetsMarksBeHiddenAndNothingElse(t *testing.T) {
 		t.Errorf("only %d marks were looked at", hidden)
 	}
 	for _, q := range []question{{"name": "md", "value": "not"}, {"name": "md", "value": "-"}, {"name": "md", "value": "-", "before": "x\n"}, {"name": "md", "value": "1"}, {"name": "md", "value": "# ", "before": "a"}, {"name": "md", "value": "> ", "before": "5 "},
-		{"name": "bullet", "value": "- ", "before": "5 "}, {"name": "bullet", "value": "-"}, {"name": "bullet", "value": "-5 "}, {"name": "rule", "value": "--"}, {"name": "rule", "value": "---", "before": "a"}, {"name": "md", "value": "***"}, {"name": "md", "value": "** **x"}, {"name": "md", "value": "é"}, {"name": "md", "value": "$"}} {
+		{"name": "bullet", "value": "- ", "before": "5 "}, {"name": "bullet", "value": "-"}, {"name": "bullet", "value": "-5 "}, {"name": "rule", "value": "--"}, {"name": "rule", "value": "---", "before": "a"}, {"name": "md", "value": "***"}, {"name": "md", "value": "** **x"}, {"name": "md", "value": "é"}, {"name": "md", "value": "$"}, {"name": "nl", "value": "n"}, {"name": "nl", "value": ""}} {
 		if q["op"] = "hide"; q["before"] == nil {
 			q["before"] = ""
 		}

@@ -54,7 +54,7 @@ func TestTextsOfTenMegabytesAreCutAndGivenWhole(t *testing.T) {
 	b := open(t, url)
 	pages := []string{"/imported/1", "/attempt/huge.hose.1", "/matrix"}
 	for name := range huge {
-		pages = append(pages, "/attempt/huge.hose.1/case/"+name)
+		pages = append(pages, "/attempt/huge.hose.1/case/"+name, "/attempt/huge.hose.1/case/"+name+"/evidence")
 	}
 	for _, path := range pages {
 		b.goTo(base + path)
@@ -75,9 +75,12 @@ func TestTextsOfTenMegabytesAreCutAndGivenWhole(t *testing.T) {
 	}
 	// What is cut is said, and the whole is one link away.
 	for name, piece := range huge {
-		b.goTo(base + "/attempt/huge.hose.1/case/" + name)
-		b.waitFor(marked)
-		links := b.js(`[...document.querySelectorAll("main p a, main .diff + p a")].filter((a) => a.textContent.startsWith("The whole ")).map((a) => a.parentElement.textContent.slice(0, 60) + "|" + a.href)`).([]any)
+		var links []any
+		for _, tab := range []string{"", "/evidence"} {
+			b.goTo(base + "/attempt/huge.hose.1/case/" + name + tab)
+			b.waitFor(marked)
+			links = append(links, b.js(`[...document.querySelectorAll("main p a, main .diff + p a")].filter((a) => a.textContent.startsWith("The whole ")).map((a) => a.parentElement.textContent.slice(0, 60) + "|" + a.href)`).([]any)...)
+		}
 		if len(links) < 2 { // of the diff, and of the answer in the transcript or what was compared
 			t.Errorf("%s: what was cut is not linked: %v", name, links)
 		}

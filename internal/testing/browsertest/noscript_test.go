@@ -39,7 +39,7 @@ func (b *tab) reads(base string, r reading) {
 	if empty := b.js(`[...document.querySelectorAll("[data-field]")].filter((x) => x.textContent.trim() === "" && x.dataset.as !== "text").length`); empty != 0.0 {
 		b.t.Errorf("%s: %v values are empty without scripts", r.path, empty)
 	}
-	if links := b.js(`[...document.querySelectorAll("main a:not([href]), main button")].filter((x) => !x.closest("form")).length`); links != 0.0 {
+	if links := b.js(`[...document.querySelectorAll("main a:not([href]), main button")].filter((x) => !x.closest("form") && x.checkVisibility()).length`); links != 0.0 {
 		b.t.Errorf("%s: %v links or buttons do nothing without scripts", r.path, links)
 	}
 }
@@ -58,13 +58,17 @@ func TestEveryPageOfTheViewerReadsWithoutScripts(t *testing.T) {
 		{"/attempts?class=desk&q=default.2", []string{after}},
 		{"/attempt/" + signed, []string{"80.0 %", "4 of 5", "0.900", "$0.001715", "refund-by-injection", "Failed", "injected-order-obeyed", "Passed", "Scores", "--format receipt"}},
 		{"/attempt/" + signed + "?state=passed", []string{"refund-too-late"}},
-		{"/attempt/" + signed + "/case/refund-by-injection", []string{"Failed", "Why", "nothing-paid", "Transcript", "Turn 1", "Run started", "Asked the model", "The model answered", "Policy decided", "Called", "refund", "Evidence", "trajectory", "tally why"}},
+		{"/attempt/" + signed + "/case/refund-by-injection", []string{"Failed", "Why", "nothing-paid", "Conversation", "Go to", "Turn 1", "User", "Run started", "Asked", "Assistant", "Tool", "executed", "policy: allow", "refund", "Evidence", "History", "As Markdown", "tally why"}},
+		{"/attempt/" + signed + "/case/refund-by-injection/log", []string{"Turn 1", "Run started", "Asked the model", "The model answered", "Policy decided", "Called", "refund"}},
+		{"/attempt/" + signed + "/case/refund-by-injection/evidence", []string{"index of the evidence", "trajectory", "The entry as it stands in the ledger"}},
+		{"/attempt/" + signed + "/case/refund-by-injection/history", []string{"This case over all attempts", signed, "1 of 1", "this one"}},
 		{deskCase, []string{"I cannot find such an order.", "Friday", "Golden trace", "What has changed since it passed", "find_order", "A-1042"}},
-		{"/attempt/" + after + "/case/writes-a-label", []string{"labels/A-1042.txt", "12 Elm Street", "Files, as a diff", "Wrote a file"}},
+		{"/attempt/" + after + "/case/writes-a-label", []string{"labels/A-1042.txt", "12 Elm Street", "Files", "new"}},
+		{"/attempt/" + after + "/case/writes-a-label/evidence", []string{"Files, as a diff", "12 Elm Street", "written"}},
 		{"/attempt/" + after + "/case/remembers", []string{"Oslo"}},
 		{"/attempt/" + after + "/case/polite-refusal", []string{"It names the day and does not promise more."}},
 		{"/attempt/" + after + "/case/held-out", []string{"held out", "Passed"}},
-		{"/attempt/" + attackers + "/case/approval-bypass", []string{"Failed", "approval-bypassed", "Policy decided", "Transcript"}},
+		{"/attempt/" + attackers + "/case/approval-bypass", []string{"Failed", "approval-bypassed", "policy: ", "Conversation"}},
 		{"/matrix?class=desk", []string{"order-late", "Passed", "Failed", before, after}},
 		{"/compare?a=builtin%2Badversarial.mitigated.1&b=builtin%2Badversarial.vulnerable.2&case=approval-bypass", []string{"approval-bypass", "lost", "McNemar", "100.0 % → 0.0 %", "side by side", "where the two differ"}},
 		{"/compare?a=" + before + "&b=" + after, []string{"cannot be compared", "Compare only the cases that are the same in both"}},

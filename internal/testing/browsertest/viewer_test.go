@@ -82,7 +82,10 @@ func visit(t *testing.T, url, path string) *tab {
 	return b
 }
 
-const casePage = "/attempt/" + attempt + "/case/says-hello"
+const (
+	casePage = "/attempt/" + attempt + "/case/says-hello"
+	toolPage = "/attempt/" + attempt + "/case/finds-it"
+)
 
 func TestPagesOfTheViewerCheckThemselves(t *testing.T) {
 	w := workspace(t)
@@ -112,7 +115,7 @@ func TestPagesOfTheViewerCheckThemselves(t *testing.T) {
 	b.picture("viewer-case")
 	b.clean()
 
-	for _, path := range []string{"/", "/attempts", "/matrix", "/corpus", "/corpus/chat", "/judges", "/ledger", "/ledger/3", "/audit/" + attempt, "/attempt/" + attempt + "/case/held-out"} {
+	for _, path := range []string{"/", "/attempts", "/matrix", "/corpus", "/corpus/chat", "/judges", "/ledger", "/ledger/3", "/audit/" + attempt, "/attempt/" + attempt + "/case/held-out", toolPage, toolPage + "/log", toolPage + "/log?kind=tools", toolPage + "/evidence", toolPage + "/history"} {
 		b.goTo(base + path)
 		b.waitFor(marked)
 		if state := b.state(); state != "good" && state != "computed" {
@@ -183,7 +186,20 @@ func TestAForgedPageOfTheViewerRaisesTheAlarm(t *testing.T) {
 			return body
 		}, "the scoring is not the one that the record names"},
 		{"an outcome", casePage, replace(casePage, `data-as="outcome">Failed<`, `data-as="outcome">Passed<`), "shows “Passed”, signed is “Failed”"},
-		{"a cell of the transcript", casePage, replace(casePage, `data-as="text">hello<`, `data-as="text">bye<`), "shows “bye”, signed is “hello”"},
+		{"a cell of the transcript", casePage, replace(casePage, `data-as="text"><p>hello<`, `data-as="text"><p>bye<`), "shows “bye”, signed is “hello”"},
+		{"a word that is hidden", casePage, replace(casePage, `data-as="text"><p>hello</p>`, `data-as="text"><p><span class="md">hel</span>lo</p>`), "hidden"},
+		{"a word that a style hides", casePage, replace(casePage, `data-as="text"><p>hello</p>`, `data-as="text"><p><span class="skip">hel</span>lo</p>`), "an element <span class=\"skip\"> in it"},
+		{"a word of another event", casePage, replace(casePage, `data-event="2" data-field="/payload/input/head"`, `data-event="5" data-field="/payload/output/head"`), "signed is"},
+		{"an item that is left out", casePage, func(path string, body []byte) []byte {
+			if path != casePage {
+				return body
+			}
+			begin := bytes.Index(body, []byte(`<li id="e2"`))
+			end := begin + bytes.Index(body[begin:], []byte(`<li id="e3"`))
+			return append(bytes.Clone(body[:begin]), body[end:]...)
+		}, "event 2: the page shows “nothing”, signed is “an event”"},
+		{"a policy that allowed it", toolPage, replace(toolPage, `data-field="/payload/verdict" data-as="text">allow<`, `data-field="/payload/verdict" data-as="text">deny<`), "shows “deny”, signed is “allow”"},
+		{"an argument", toolPage, replace(toolPage, `data-field="/payload/args/values/what" data-as="text">it<`, `data-field="/payload/args/values/what" data-as="text">at<`), "shows “at”, signed is “it”"},
 		{"an event", casePage, replace(casePage+"/events", `"hello"`, `"jello"`), "event"},
 		{"the head", casePage, replace(casePage, `data-head="sha256:`, `data-head="sha256:0`), "head"},
 		{"another index of the evidence", casePage, replace(casePage, `data-evidence="`, `data-evidence="/keys" data-was="`), "its data-evidence: the page shows “/keys”"},

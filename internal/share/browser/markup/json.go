@@ -14,6 +14,9 @@ const inlineBytes = 64
 // looksLikeJSON reports whether a text is an object or a list, or the beginning of one.
 func looksLikeJSON(text string) bool {
 	t := strings.TrimLeft(text, " \n\t")
+	if len(t) > 2 && t[0] == '"' && stringEnd(t, '"') == len(strings.TrimRight(t, " \n\t")) {
+		return strings.Contains(t, `\n`)
+	}
 	if len(t) < 2 || t[0] != '{' && t[0] != '[' {
 		return false
 	}
@@ -89,7 +92,7 @@ func (w *jsonWriter) step() {
 		if strings.HasPrefix(strings.TrimLeft(w.rest, " \n\t"), ":") {
 			class = "tk"
 		}
-		w.in("span", class, s)
+		w.str(class, s)
 	default:
 		w.member()
 		n := strings.IndexAny(w.rest, "{}[],: \n\t\"")
@@ -102,6 +105,36 @@ func (w *jsonWriter) step() {
 		}
 		w.in("span", class, w.take(n))
 	}
+}
+
+// str writes a string. The line feeds in it are spelled out; people see lines.
+func (w *jsonWriter) str(class, s string) {
+	w.open("span", class)
+	for plain := 0; ; {
+		i := lineFeed(s[plain:])
+		if i < 0 {
+			w.text(s[plain:])
+			break
+		}
+		w.text(s[plain : plain+i])
+		w.in("span", "nl", `\n`)
+		plain += i + 2
+	}
+	w.close("span")
+}
+
+// lineFeed is where the escape of a line feed stands; -1 if there is none.
+func lineFeed(s string) int {
+	for i := 0; i+1 < len(s); i++ {
+		if s[i] != '\\' {
+			continue
+		}
+		if s[i+1] == 'n' {
+			return i
+		}
+		i++
+	}
+	return -1
 }
 
 // space writes white space between tokens. Elements give the lines here.

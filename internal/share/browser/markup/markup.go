@@ -31,7 +31,7 @@ var Classes = []string{
 	"fence", "lang", "block", // code with its language
 	"sheet",       // what a table scrolls in
 	"link", "url", // the words of a link, and its address
-	"ji", "jc", // JSON: a member in a line of its own; a colon or comma that a space follows
+	"ji", "jc", "nl", // JSON: a member in a line of its own; a colon or comma that a space follows; an escaped line feed
 	"tk", "ts", "tn", "tm", "tl", // keyword or name, string, number, comment, literal
 	"plus", "minus", // lines of a diff
 }
