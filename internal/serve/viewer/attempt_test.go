@@ -1,12 +1,14 @@
 package viewer
 
 import (
+	"encoding/json"
 	"html/template"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
 
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
 )
 
@@ -179,6 +181,38 @@ func TestLinksOfTheCaseStayBesideTheList(t *testing.T) {
 	} {
 		if got := strings.ReplaceAll(string(insideOf(template.HTML(in), own, "a+b", q)), "&#43;", "+"); got != strings.ReplaceAll(want, "&#43;", "+") {
 			t.Errorf("%s\nis  %s\nnot %s", in, got, want)
+		}
+	}
+}
+
+// A page is signed for the address that its browser has. A browser leaves out a question
+// mark that nothing comes after; the link that takes the last filter away has one.
+func TestPagesAreSignedForTheAddressOfTheBrowser(t *testing.T) {
+	s, err := makeShop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := dossier.Open(s.dir, world(t, s.vars))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := Open(Config{Place: p, Owner: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(v.Close)
+	for path, want := range map[string]string{
+		"/attempt/hostile.default.1?":                         "/attempt/hostile.default.1",
+		"/attempt/hostile.default.1?state=failed":             "/attempt/hostile.default.1?state=failed",
+		"/attempt/builtin+adversarial.mitigated.1?q=%3F&tag=": "/attempt/builtin+adversarial.mitigated.1?q=%3F&tag=",
+	} {
+		m := regexp.MustCompile(`data-signed="(page/[0-9a-f]+)"`).FindStringSubmatch(get(t, v, path).Body.String())
+		if m == nil {
+			t.Fatalf("%s is not signed", path)
+		}
+		var answer signedPageAnswer
+		if err := json.Unmarshal(get(t, v, "/"+m[1]).Body.Bytes(), &answer); err != nil || !strings.Contains(answer.Statement, `"address":"`+want+`"`) {
+			t.Errorf("%s is signed as %s, %v; expected %s", path, answer.Statement, err, want)
 		}
 	}
 }
