@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Prints how fast and in how much memory "tally view" shows long things: an attempt of
-# many cases, a case of many turns, and many attempts, the first and the second time.
+# many cases, a case of many turns, and many attempts, the first and the second time; how
+# long it takes to read the transcripts of an attempt for its search, and to answer; and
+# how many requests a second it answers, over six pages of the attempt.
 # Times are on the clock and of the processor: on a busy machine the second is the one
 # to look at. The last lines are a trajectory of 300,000 events, without a server.
 #
@@ -46,6 +48,28 @@ stop() {
     server=
 }
 
+# search waits until the transcripts of an attempt are read, and asks.
+search() { # ATTEMPT
+    local before began
+    before=$(cpu) began=$(date +%s%N)
+    while curl -s -b "$work/jar" "$base/attempt/$1" | grep -q 'transcripts are being read'; do sleep 0.2; done
+    echo "  transcripts read after another $((($(date +%s%N) - began) / 1000000)) ms, $(($(cpu) - before)) ms of the processor"
+    for q in "$cases+plus" "what+is" "no+case+has+this"; do page "/attempt/$1?q=$q"; done
+}
+# rate asks for six pages of an attempt again and again, two at a time.
+rate() { # ATTEMPT CASE
+    local before began all
+    for _ in $(seq 50); do
+        for p in "" "?page=2" "?state=failed&sort=case" "/case/$2" "?show=$2" "?group=tag&sort=-score"; do
+            printf 'url = "%s/attempt/%s%s"\noutput = /dev/null\n' "$base" "$1" "$p"
+        done
+    done >"$work/urls"
+    before=$(cpu) began=$(date +%s%N)
+    curl -sZ --parallel-max 2 -b "$work/jar" -K "$work/urls" 2>/dev/null
+    all=$((($(date +%s%N) - began) / 1000000))
+    echo "  300 requests of six pages in $all ms: $((300000 / all)) a second, $((($(cpu) - before) / 300)) ms of the processor each; load $(cut -d' ' -f1 /proc/loadavg)"
+}
+
 "$work/tally" init "$work/long" >/dev/null
 dataset long many "$cases"
 "$work/tally" --workspace "$work/long" run many --quiet --json >/dev/null
@@ -75,7 +99,9 @@ printf 'checks:\n  - {name: noted, grade: {kind: contains, expected: ["noted"]}}
 
 start long
 for p in / /attempts /attempt/many.default.1 '/attempt/many.default.1?page=400' '/attempt/many.default.1?state=failed&sort=case' \
-    /attempt/many.default.1/case/case-0000007 /ledger /attempt/turns.short.1/case/one '/attempt/turns.short.1/case/one?from=20000'; do page "$p"; done
+    /attempt/many.default.1/case/case-0000007 '/attempt/many.default.1?show=case-0000007' /ledger /attempt/turns.short.1/case/one '/attempt/turns.short.1/case/one?from=20000'; do page "$p"; done
+search many.default.1
+rate many.default.1 case-0000007
 stop
 
 "$work/tally" init "$work/short" >/dev/null

@@ -40,6 +40,7 @@ type attemptData struct {
 	Later       string
 
 	HasRepeat bool
+	Floor     *evidence.Floor // what null answers pass in the class; nil if it is not known
 }
 
 // An overall is how the cases of an attempt are spread, which takes looking at all of them.
@@ -82,7 +83,7 @@ func (v *Viewer) attempt(req *http.Request) (*page, error) {
 		return nil, err
 	}
 	q := req.URL.Query()
-	data := attemptData{attemptRow: rows[0], HasRepeat: a.Plan.Repeat > 1, Filter: filterOf(q), Hidden: hiddenOf(q, "q"), ColumnsKeep: hiddenOf(q, "cols")}
+	data := attemptData{attemptRow: rows[0], HasRepeat: a.Plan.Repeat > 1, Floor: a.Plan.Floor, Filter: filterOf(q), Hidden: hiddenOf(q, "q"), ColumnsKeep: hiddenOf(q, "cols")}
 	if data.Card, err = v.card(a); err != nil {
 		return nil, err
 	}
@@ -425,12 +426,21 @@ func (d attemptData) AnsweredBy() (texts []string) {
 	return texts
 }
 
-// RunTook is how long the attempt took, for people; beside it stands what was recorded.
+// RunTook is how long the attempt took, for people; "" if that is what was recorded, which
+// stands beside it.
 func (d attemptData) RunTook() string {
 	ms, _ := at(d.End.body, "/runtime_ms")
 	n, _ := ms.(json.Number)
 	spent, _ := n.Int64()
+	if spent < 1000 {
+		return ""
+	}
 	return took(spent)
+}
+
+// FloorRate is the share that null answers pass.
+func (d attemptData) FloorRate() string {
+	return Percent(float64(d.Floor.Passed) / float64(max(d.Floor.Cases, 1)))
 }
 
 // EvidenceWords say for how many of the solved cases the evidence is there.

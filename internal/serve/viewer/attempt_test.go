@@ -1,13 +1,19 @@
 package viewer
 
 import (
+	"encoding/json"
+	"fmt"
 	"html/template"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"tallystick/internal/app/ceremony"
+	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
+	"tallystick/internal/read/survey"
 )
 
 // surveyed waits for the survey of an attempt.
@@ -180,5 +186,104 @@ func TestLinksOfTheCaseStayBesideTheList(t *testing.T) {
 		if got := strings.ReplaceAll(string(insideOf(template.HTML(in), own, "a+b", q)), "&#43;", "+"); got != strings.ReplaceAll(want, "&#43;", "+") {
 			t.Errorf("%s\nis  %s\nnot %s", in, got, want)
 		}
+	}
+}
+
+// A page is signed for the address that its browser has. A browser leaves out a question
+// mark that nothing comes after; the link that takes the last filter away has one.
+func TestPagesAreSignedForTheAddressOfTheBrowser(t *testing.T) {
+	s, err := makeShop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := dossier.Open(s.dir, world(t, s.vars))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := Open(Config{Place: p, Owner: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(v.Close)
+	for path, want := range map[string]string{
+		"/attempt/hostile.default.1?":                         "/attempt/hostile.default.1",
+		"/attempt/hostile.default.1?state=failed":             "/attempt/hostile.default.1?state=failed",
+		"/attempt/builtin+adversarial.mitigated.1?q=%3F&tag=": "/attempt/builtin+adversarial.mitigated.1?q=%3F&tag=",
+	} {
+		m := regexp.MustCompile(`data-signed="(page/[0-9a-f]+)"`).FindStringSubmatch(get(t, v, path).Body.String())
+		if m == nil {
+			t.Fatalf("%s is not signed", path)
+		}
+		var answer signedPageAnswer
+		if err := json.Unmarshal(get(t, v, "/"+m[1]).Body.Bytes(), &answer); err != nil || !strings.Contains(answer.Statement, `"address":"`+want+`"`) {
+			t.Errorf("%s is signed as %s, %v; expected %s", path, answer.Statement, err, want)
+		}
+	}
+}
+
+// A target that gets a window too small for what it is asked leaves its earlier run at the
+// same step in every case.
+func TestCasesAreGroupedByWhereTheyLeftAnEarlierRun(t *testing.T) {
+	dir := t.TempDir()
+	s := &shop{dir: filepath.Join(dir, "w"), vars: map[string]string{"XDG_STATE_HOME": filepath.Join(dir, "state"), "HOME": dir}}
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := ceremony.Init(t.Context(), ceremony.InitOptions{Dir: s.dir, Operator: "operator@local"}, world(t, s.vars))
+	check(err)
+	var cases strings.Builder
+	for _, id := range []string{"one", "two", "three"} {
+		cases.WriteString(line(map[string]any{"id": id, "input": strings.Repeat("Where is my order? ", 20), "model": []any{map[string]any{"text": "here"}}, "expected": "here", "grade": map[string]any{"kind": "exact"}}))
+	}
+	check(s.write("bench/desk/registration.yaml", fmt.Sprintf(registration, "desk")))
+	check(s.write("bench/desk/dataset.jsonl", cases.String()))
+	for _, window := range []string{"", ", context: {window: 200, budget: 60}"} {
+		check(s.write("targets/default.yaml", "version: 1\nkind: builtin\nbuiltin: {model: fake-1, api: openai.chat, max_output_tokens: 100, retries: 0"+window+"}\n"))
+		check(s.run("desk", "default"))
+	}
+	p, err := dossier.Open(s.dir, world(t, s.vars))
+	check(err)
+	v, err := Open(Config{Place: p})
+	check(err)
+	t.Cleanup(v.Close)
+	const left = "replaced: error context_over_budget"
+	a := v.r.History.Attempt("desk.default.2")
+	groups := v.groupsOf(a, groupingOf("left"), surveyed(t, v, a.ID).done.Load())
+	if len(groups) != 1 || groups[0].Label != left || groups[0].N != 3 {
+		t.Fatalf("the groups are %+v", groups)
+	}
+	body := get(t, v, "/attempt/desk.default.2?left="+url.QueryEscape(left)).Body.String()
+	if !strings.Contains(body, ">three<") || !strings.Contains(body, "First divergence: <strong>"+left) {
+		t.Error("the page does not list the cases of the group")
+	}
+	first := v.r.History.Attempt("desk.default.1")
+	if groups := v.groupsOf(first, groupingOf("left"), surveyed(t, v, first.ID).done.Load()); len(groups) != 0 {
+		t.Errorf("the first run left an earlier one: %+v", groups)
+	}
+}
+
+// What is kept of an attempt is bounded, and what was left out is said.
+func TestASurveyIsBounded(t *testing.T) {
+	v := openShop(t)
+	d, err := v.r.Attempt("hostile.default.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := survey.Begin(d)
+	done, _ := b.Read(func() bool { return false })
+	if done.Size() > survey.MaxBytes || done.Cut != 1 || done.Unread != 0 { // of the long text there are 900 kB
+		t.Errorf("%d bytes, %d cases cut, %d unread; expected one that is cut", done.Size(), done.Cut, done.Unread)
+	}
+	found := 0
+	for _, is := range done.Find("xxxxxxxx") {
+		if is {
+			found++
+		}
+	}
+	if found != 1 {
+		t.Errorf("the beginning of the long text is found in %d cases", found)
 	}
 }

@@ -78,9 +78,11 @@ type caseContent struct {
 	live bool // its transcript is still checked
 }
 
-// maxCasesBeside bounds the contents that are remembered; each is some hundred kilobytes
-// at most.
-const maxCasesBeside = 32
+// maxCasesBeside bounds the contents that are remembered, and maxBesideBytes each of them.
+const (
+	maxCasesBeside = 32
+	maxBesideBytes = 256 << 10
+)
 
 // contentOf draws the page of a case again if the ledger has grown, and while its
 // transcript is checked.
@@ -95,7 +97,7 @@ func (v *Viewer) contentOf(own *http.Request) (*caseContent, error) {
 		html, err := drawn(p.Template, "content", p)
 		return &caseContent{html, p.Next, p.Live != ""}, err
 	})
-	if err == nil && one.live {
+	if err == nil && (one.live || len(one.html) > maxBesideBytes) {
 		known.forget(name)
 	}
 	return one, err

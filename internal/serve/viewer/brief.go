@@ -28,6 +28,9 @@ type brief struct {
 // maxBriefTrajectory bounds the trajectory of which a row shows the input.
 const maxBriefTrajectory = 4 << 20
 
+// maxBriefAnswer bounds the answer of which a row shows the beginning.
+const maxBriefAnswer = 1 << 20
+
 // briefOf makes the brief of a case. It is a help to people: what cannot be read is left
 // out, and the page of the case says why.
 func (v *Viewer) briefOf(c *dossier.Case) (b brief, err error) {
@@ -39,22 +42,41 @@ func (v *Viewer) briefOf(c *dossier.Case) (b brief, err error) {
 	if err != nil {
 		return b, unlessRead(err)
 	}
-	if b.Input, err = v.inputOf(files); err != nil || files.Grading == nil {
+	if b.Input, err = v.inputOf(files); err != nil {
+		return b, err
+	}
+	if err := v.compared(c, files, &b); err != nil {
 		return b, unlessRead(err)
+	}
+	if b.Answer == "" && files.Answer != nil { // of no check: then it names nothing
+		answer, err := v.r.PieceUpTo(*files.Answer, maxBriefAnswer)
+		if err != nil {
+			return b, unlessRead(err)
+		}
+		b.Answer = template.HTML(template.HTMLEscapeString(beginning(string(answer))))
+	}
+	return b, nil
+}
+
+// compared adds what the check compared that decided, or of a case that passed the first
+// that looked at something.
+func (v *Viewer) compared(c *dossier.Case, files *evidence.CaseFiles, b *brief) error {
+	if files.Grading == nil {
+		return nil
 	}
 	data, err := v.r.Piece(*files.Grading)
 	if err != nil {
-		return b, unlessRead(err)
-	}
-	doc, err := decode(data)
-	if err != nil {
-		return b, nil
+		return err
 	}
 	checks, err := c.Checks()
 	if err != nil || len(checks) == 0 {
-		return b, unlessRead(err)
+		return err
 	}
-	k := 0
+	doc, err := decode(data)
+	if err != nil {
+		return nil // the page of the case says so
+	}
+	k := slices.IndexFunc(checks, func(x grade.Detail) bool { return x.Extracted != nil })
 	if d := grade.Decisive(checks); d != nil {
 		k = slices.IndexFunc(checks, func(x grade.Detail) bool { return x.Check == d.Check && x.Why == d.Why })
 	}
@@ -70,7 +92,7 @@ func (v *Viewer) briefOf(c *dossier.Case) (b brief, err error) {
 	}
 	links := &caseData{Case: c}
 	b.GradingURL, b.IndexURL = links.PieceURL(files.Grading.String()), links.IndexURL()
-	return b, nil
+	return nil
 }
 
 // unlessRead is the error if it is not about what the evidence is: a page says nothing of

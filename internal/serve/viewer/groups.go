@@ -98,10 +98,10 @@ const maxGroups = 40
 type sharing struct {
 	*grouping
 	Groups  []caseGroup
-	More    int  // that are not listed
-	Waiting bool // for the survey
-	Current bool // the list is arranged by it
-	URL     string
+	More    int    // that are not listed
+	Waiting bool   // for the survey
+	Current bool   // the list is arranged by it
+	URL     string // the list arranged by it, or no longer; "" on a site of files
 	Chosen  string // the group that the list is filtered by
 	AllURL  string // without that filter
 }
@@ -115,9 +115,12 @@ func (v *Viewer) sharings(a *history.Attempt, q url.Values, s *survey.Survey, pe
 			continue
 		}
 		x := sharing{grouping: by, Waiting: by.surveyed && s == nil, Current: q.Get("group") == by.Name, Chosen: q.Get(by.Name), AllURL: v.listURL(q, by.Name, "")}
-		x.URL = v.listURL(q, "group", by.Name)
-		if x.Current {
+		switch {
+		case v.config.Still: // there is no file for it
+		case x.Current:
 			x.URL = v.listURL(q, "group", "")
+		default:
+			x.URL = v.listURL(q, "group", by.Name)
 		}
 		all := v.groupsOf(a, by, s)
 		x.More = max(0, len(all)-maxGroups)

@@ -389,7 +389,7 @@ func (v *Viewer) render(make func(*http.Request) (*page, error), req *http.Reque
 		p.Signed = v.signed.name()
 	}
 	if data, err = p.Render(templates()); err == nil && sign {
-		v.signed.keep(p.Signed, req.URL.RequestURI(), data)
+		v.signed.keep(p.Signed, addressOf(req.URL), data)
 	}
 	return data, cmp.Or(p.Status, http.StatusOK), err
 }
@@ -411,6 +411,14 @@ func (v *Viewer) acts(p *page, req *http.Request) []link {
 		}
 	}
 	return nil
+}
+
+// addressOf is the address of a page as the browser that has it spells it: without a
+// question mark that nothing comes after, as a link has it that takes all filters away.
+func addressOf(u *url.URL) string {
+	plain := *u
+	plain.ForceQuery = false
+	return plain.RequestURI()
 }
 
 // failed is the page of an error. What does not verify is told as a banner.
