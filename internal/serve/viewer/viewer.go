@@ -279,6 +279,8 @@ func routes() []route {
 		{pattern: "/ledger/{index}", show: (*Viewer).ledgerEntry},
 		{pattern: "/imported", show: (*Viewer).imported, section: "Imported"},
 		{pattern: "/imported/{id}", show: (*Viewer).importedRun},
+		{pattern: "/imported/{id}/row/{run}/{attempt}/{sample}", show: (*Viewer).importedRow},
+		{pattern: "/imported/{id}/compare", show: (*Viewer).importedCompare},
 		{pattern: "/fleet", show: (*Viewer).fleet, section: "Fleet", when: func(v *Viewer) bool { return v.fleetStatus() != nil }},
 	}
 }
