@@ -254,7 +254,9 @@ function checksOf(c) {
   return Array.isArray(checks) && checks.every((k) => typeof k === "object" && !Array.isArray(k)) ? { doc, checks } : null;
 }
 
-const drawCheck = (doc, check, i) => '<dl class="pairs box">\n' + CHECK_MEMBERS.filter(([, member]) => has(check, member))
+const DECISIVE_MEMBERS = ["check", "why", "extracted", "expected", "missing"];
+
+const drawCheck = (doc, check, i, only = null) => '<dl class="pairs box">\n' + CHECK_MEMBERS.filter(([, member]) => has(check, member) && (only?.includes(member) ?? true))
   .map(([label, member, below]) => `<dt>${label}</dt><dd>${valueOf("pre", "", null, doc, `/checks/${i}/${member}${below}`, "text")}</dd>\n`).join("") + "</dl>\n";
 
 function drawGrading(c) {
@@ -291,7 +293,7 @@ function drawTalk(docs) {
     const head = `<section class="said ${item.role}" data-seq="${item.seq}"><h4>`;
     if (item.role === "tool") return head + drawCall(item) + "</section>\n";
     if (item.role === "note") return `${head}${eventCell(item.doc, "/type")}</h4>\n${drawPayload(item.doc)}</section>\n`;
-    return `${head}${SPEAKERS[item.role]}</h4>\n${valueOf("pre", "", null, item.doc, item.at, "text")}</section>\n`;
+    return `${head}${SPEAKERS[item.role]}</h4>\n${item.words ? `<pre>${escapeHTML(visible(item.words))}</pre>` : valueOf("pre", "", null, item.doc, item.at, "text")}</section>\n`;
   });
   return '<h3>Conversation</h3>\n<div class="talk">\n' + items.join("") + "</div>\n";
 }
@@ -335,7 +337,7 @@ function drawFailing(p, data) {
 function drawDecisive(c) {
   const found = checksOf(c);
   const at = found ? found.checks.findIndex((check) => typeof get(check, "outcome") === "string" && check.outcome !== "passed") : -1;
-  return at < 0 ? "" : `<div data-grading data-entry="${c.entry}">\n${drawCheck(found.doc, found.checks[at], at)}</div>\n`;
+  return at < 0 ? "" : `<div data-grading data-entry="${c.entry}">\n${drawCheck(found.doc, found.checks[at], at, DECISIVE_MEMBERS)}</div>\n`;
 }
 
 // drawShares shows how many records have each outcome, as a bar.

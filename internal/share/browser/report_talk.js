@@ -5,6 +5,15 @@ import { pointer } from "./canon.js";
 // NOTABLE are events that people look for, besides what is said and called.
 const NOTABLE = ["policy_violation", "security_event", "limit_reached", "error", "run_failed", "handoff", "memory_written", "rollback"];
 
+// amongCalls are the words of a reply of a model that calls tools, which have cards: it is
+// a JSON object. One with other escapes than these is shown as it is, because two readers
+// of JSON could read it in two ways. Null if it calls none.
+function amongCalls(text) {
+  if (text.startsWith('{"tool_calls":[')) return "";
+  const found = /^\{"text":"((?:[^"\\]|\\[n"\\])*)","tool_calls":\[/.exec(text);
+  return found && found[1].replace(/\\([n"\\])/g, (_, c) => (c === "n" ? "\n" : c));
+}
+
 // textAt is a text of a document, "" if there is none.
 export function textAt(doc, path) {
   const text = pointer(doc, path);
@@ -22,15 +31,15 @@ export function talkOf(docs) {
     };
     const say = (role, at) => {
       const text = textAt(doc, at);
-      if (text === "" || (role !== "user" && text === last)) return;
-      add({ role, at });
+      const words = amongCalls(text);
+      if (text === "" || words === "" || (role !== "user" && text === last)) return;
+      add({ role, at, words });
       last = text;
     };
     const call = () => {
       const keys = ["id " + textAt(doc, "/payload/id")];
       if (doc.type !== "tool_observed") keys.unshift("call " + textAt(doc, "/payload/call")); // its call is that of the model
-      for (const key of keys) if (!key.endsWith(" ") && calls.has(key)) return calls.get(key);
-      const item = add({ role: "tool" });
+      const item = keys.filter((key) => !key.endsWith(" ")).map((key) => calls.get(key)).find((found) => found) ?? add({ role: "tool" });
       for (const key of keys) calls.set(key, item);
       return item;
     };

@@ -2,9 +2,11 @@ package report
 
 import (
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"tallystick/internal/share/browser"
 )
@@ -16,12 +18,31 @@ import (
 // notable are events that people look for, besides what is said and called.
 var notable = []string{"policy_violation", "security_event", "limit_reached", "error", "run_failed", "handoff", "memory_written", "rollback"}
 
+// amongCalls are the words of a reply of a model that calls tools, which have cards: it is
+// a JSON object. One with other escapes than these is shown as it is, because two readers
+// of JSON could read it in two ways.
+func amongCalls(text string) (words string, among bool) {
+	if strings.HasPrefix(text, `{"tool_calls":[`) {
+		return "", true
+	}
+	found := wordsAmongCalls().FindStringSubmatch(text)
+	if found == nil {
+		return "", false
+	}
+	return strings.NewReplacer(`\n`, "\n", `\"`, `"`, `\\`, `\`).Replace(found[1]), true
+}
+
+var wordsAmongCalls = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\{"text":"((?:[^"\\]|\\[n"\\])*)","tool_calls":\[`)
+})
+
 // A talkItem is something of a conversation: what was said, a call, or a note.
 type talkItem struct {
 	seq       int
 	role      string // user, assistant, tool or note
 	doc       json.RawMessage
 	pointer   string            // of what was said
+	words     string            // what was said, where it stands among calls
 	args      json.RawMessage   // event that tells the arguments of a call
 	result    json.RawMessage   // event that tells its result
 	decisions []json.RawMessage // of policy and people
@@ -39,22 +60,28 @@ func talkOf(lines []string) []*talkItem {
 			return &item
 		}
 		say := func(role, pointer string) {
-			if text := textAt(doc, pointer); text != "" && (role == "user" || text != last) {
-				add(talkItem{role: role, pointer: pointer})
-				last = text
+			text := textAt(doc, pointer)
+			words, among := amongCalls(text)
+			if text == "" || among && words == "" || role != "user" && text == last {
+				return
 			}
+			add(talkItem{role: role, pointer: pointer, words: words})
+			last = text
 		}
 		call := func() *talkItem {
 			keys := []string{"call " + textAt(doc, "/payload/call"), "id " + textAt(doc, "/payload/id")}
 			if textAt(doc, "/type") == "tool_observed" {
 				keys = keys[1:] // its call is that of the model
 			}
+			var item *talkItem
 			for _, key := range keys {
-				if item := calls[key]; item != nil && !strings.HasSuffix(key, " ") {
-					return item
+				if item == nil && !strings.HasSuffix(key, " ") {
+					item = calls[key]
 				}
 			}
-			item := add(talkItem{role: "tool"})
+			if item == nil {
+				item = add(talkItem{role: "tool"})
+			}
 			for _, key := range keys {
 				calls[key] = item
 			}
@@ -118,7 +145,13 @@ func (w *writer) conversation(lines []string) {
 			w.payload(item.doc)
 		default:
 			w.add(speakers[item.role], "</h4>\n")
-			w.value("pre", "", -1, item.doc, item.pointer, browser.AsText)
+			if item.words != "" {
+				w.add("<pre>")
+				w.text(item.words)
+				w.add("</pre>")
+			} else {
+				w.value("pre", "", -1, item.doc, item.pointer, browser.AsText)
+			}
 		}
 		w.add("</section>\n")
 	}
@@ -211,6 +244,8 @@ func (w *writer) failing(p *parts, d *Data) {
 	w.add("</div>\n")
 }
 
+var decisiveMembers = []string{"check", "why", "extracted", "expected", "missing"}
+
 // decisive shows the first check that did not pass.
 func (w *writer) decisive(c Evidence) {
 	checks, _ := checksOf(c)
@@ -220,7 +255,7 @@ func (w *writer) decisive(c Evidence) {
 			continue
 		}
 		w.add(`<div data-grading data-entry="`, strconv.FormatInt(c.Entry, 10), `">`, "\n")
-		w.check(c, i, check)
+		w.check(c, i, check, decisiveMembers)
 		w.add("</div>\n")
 		return
 	}

@@ -80,7 +80,7 @@ func (w *writer) grading(c Evidence) {
 	}
 	fmt.Fprintf(&w.out, "<h3>Scoring</h3>\n<div data-grading data-entry=\"%d\">\n", c.Entry)
 	for i, check := range checks {
-		w.check(c, i, check)
+		w.check(c, i, check, nil)
 	}
 	w.add("</div>\n")
 }
@@ -96,13 +96,13 @@ func checksOf(c Evidence) ([]map[string]json.RawMessage, bool) {
 	return doc.Checks, true
 }
 
-// check is one of them.
-func (w *writer) check(c Evidence, i int, check map[string]json.RawMessage) {
+// check is one of them, with some of its members, or all of them.
+func (w *writer) check(c Evidence, i int, check map[string]json.RawMessage, only []string) {
 	w.add(`<dl class="pairs box">`, "\n")
 	for _, f := range []struct{ label, member, below string }{
 		{"Check", "check", ""}, {"Grader", "grader", ""}, {"Outcome", "outcome", ""}, {"Why", "why", ""}, {"Got", "extracted", "/head"}, {"Wanted", "expected", "/head"}, {"Nothing found because", "missing", ""}, {"Failure mode", "failure_mode", ""},
 	} {
-		if _, ok := check[f.member]; !ok {
+		if _, ok := check[f.member]; !ok || only != nil && !slices.Contains(only, f.member) {
 			continue
 		}
 		w.add("<dt>", f.label, "</dt><dd>")
