@@ -38,7 +38,7 @@ var queryOf = map[string][]string{
 	"compare":  {"a", "b", "case"},
 	"corpus":   {"page"},
 	"judges":   {"page"},
-	"imported": {"page"},
+	"imported": {"page", "run", "b", "scorer"},
 	"ledger":   {"page"},
 	"blob":     {"attempt", "case", "repeat"},
 }

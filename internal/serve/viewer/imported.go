@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"tallystick/internal/read/results"
-	"tallystick/internal/record/refusal"
 	"tallystick/internal/share/importer"
 )
 
@@ -35,24 +34,31 @@ func (v *Viewer) imported(req *http.Request) (*page, error) {
 }
 
 type importedRunData struct {
-	Name string
+	Name, CompareURL string
 	*importer.ShownImport
-	Page  []importer.ShownRow
+	Page  []importedRunRow
 	Pager pager
 }
 
+// An importedRunRow is a row of a file and the address of its page.
+type importedRunRow struct {
+	importer.ShownRow
+	URL string
+}
+
 func (v *Viewer) importedRun(req *http.Request) (*page, error) {
-	n, err := strconv.Atoi(req.PathValue("id"))
-	if err != nil || n < 1 || n > len(v.config.Files) {
-		return nil, refusal.Newf(refusal.UnknownName, "no imported file %q", req.PathValue("id")).WithHint("files are named on the command line: tally view FILE")
+	path, err := v.importedFileOf(req)
+	if err != nil {
+		return nil, err
 	}
-	path := v.config.Files[n-1]
-	data := &importedRunData{Name: filepath.Base(path)}
+	data := &importedRunData{Name: filepath.Base(path), CompareURL: address("imported", req.PathValue("id"), "compare")}
 	if data.ShownImport, err = importer.ShowImported(req.Context(), path, ""); err != nil {
 		return nil, err
 	}
 	data.Pager = newPager(req.URL.Query(), len(data.Rows), rowsOnPage)
-	data.Page = data.Rows[data.Pager.from:data.Pager.to]
+	for _, r := range data.Rows[data.Pager.from:data.Pager.to] {
+		data.Page = append(data.Page, importedRunRow{r, rowURL(req.PathValue("id"), r)})
+	}
 	return &page{Title: data.Name, Template: "imported_run", Section: "Imported", Outside: true, Data: data, Crumbs: []link{{Text: "Imported", URL: "/imported"}, {Text: data.Name, URL: ""}},
 		Next: []command{{What: "The same in the terminal", Line: shell("tally", "show", path)}, {What: "Attest it", Line: shell("tally", "attest", path)}}}, nil
 }

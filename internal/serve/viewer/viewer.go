@@ -306,6 +306,8 @@ func routes() []route {
 		{pattern: "/imported", show: (*Viewer).imported, section: "Imported", rest: true},
 		{pattern: "/imported/{id}", show: (*Viewer).importedRun},
 		{pattern: "/fleet", show: (*Viewer).fleet, section: "Fleet", rest: true, when: func(v *Viewer) bool { return v.fleetStatus() != nil }},
+		{pattern: "/imported/{id}/row/{run}/{attempt}/{sample}", show: (*Viewer).importedRow},
+		{pattern: "/imported/{id}/compare", show: (*Viewer).importedCompare},
 	}
 }
 

@@ -7,10 +7,11 @@ import { canonical, get, has, pointer } from "./canon.js";
 import { fingerprintOf, parseKey, levelOf } from "./receipt.js";
 import { shown, visible } from "./formats.js";
 import { verdictOf } from "./report_gate.js";
+import { talkOf, textAt } from "./report_talk.js";
 
 // LAYOUT is that of report.go: raised there and here when the page of the same data changes.
 const LAYOUT = 3;
-const MOST_SHOWN = 300, MOST_ITEMS = 20;
+const MOST_SHOWN = 300, MOST_ITEMS = 20, MOST_FAILING = 3;
 
 // Cut in two, so that they can stand in a script.
 export const SCRIPT_BEGIN = "<" + "script>", DATA_BEGIN = "<" + 'script type="application/json" id="report-data">', DATA_END = "</" + "script>";
@@ -133,7 +134,7 @@ export function drawReport(data, proved, script, style) {
   const p = sortEntries(data, proved);
   const cases = data.cases.map((c) => drawCase(p, c)).join("");
   const verdict = verdictOf(data, p);
-  return drawHead(p, script, style) + drawSummary(p, data, verdict) + drawGates(verdict) + drawBeside(p) + drawRows(p) + cases + "</main>\n" +
+  return drawHead(p, script, style) + drawSummary(p, data, verdict) + drawGates(verdict) + drawFailing(p, data) + drawBeside(p) + drawRows(p) + cases + "</main>\n" +
     "<footer>Written by tally export. It opens from disk and loads nothing; “tally verify” and verify.html check it from outside.</footer>\n" +
     DATA_BEGIN + encodeData(data) + DATA_END + "\n" + SCRIPT_BEGIN + script + DATA_END + "\n</body>\n</html>\n";
 }
@@ -206,14 +207,13 @@ function drawRows(p) {
   const plan = p.registered.entry.body.plan;
   let out = `<h2>${CASES}</h2>\n<p>This report has ${p.records.length} of ${plan.case_count * Math.max(get(plan, "repeat") ?? 0, 1)} planned records`;
   if (p.finished) out += `; the attempt has ${Object.values(p.finished.entry.body.outcomes).reduce((n, k) => n + k, 0)}`;
-  out += '.</p>\n<div class="wide" tabindex="0" role="region" aria-label="' + CASES + '"><table>\n<thead><tr>';
+  out += ".</p>\n" + drawShares(p) + '<div class="wide" tabindex="0" role="region" aria-label="' + CASES + '"><table>\n<thead><tr>';
   ["Case", "Outcome", "Score", "Repetition", "Turns", "Tokens", "Cost", "Began", "Why"].forEach((h, i) => {
     out += `<th scope="col"${i >= 2 && i <= 6 ? ' class="num"' : ""}>${h}</th>`;
   });
-  const rank = (x) => ORDER.indexOf(x.entry.body.outcome);
-  const rows = [...p.records].sort((a, b) => rank(a) - rank(b)).map((x) => {
+  const rows = inOrder(p.records).map((x) => {
     const numbers = [["/score/score", "number3"], ["/repeat", "text"], ["/turns", "text"], ["/tokens", "text"], ["", "cost"]];
-    return `<tr data-entry="${x.index}"><th scope="row">${cellOf(x, "/case_id", "text")}</th><td>${outcomeCell(x)}` +
+    return `<tr data-entry="${x.index}"><th scope="row"><a href="#case-${x.index}">${cellOf(x, "/case_id", "text")}</a></th><td>${outcomeCell(x)}` +
       numbers.map(([at, as]) => `</td><td class="num">${cellOf(x, at, as)}`).join("") +
       `</td><td class="nowrap">${cellOf(x, "/started_at", "time")}</td><td class="why">${drawWhy(x)}</td></tr>\n`;
   });
@@ -229,12 +229,13 @@ function drawWhy(x) {
 function drawCase(p, c) {
   const x = p.records.find((r) => r.index === c.entry);
   must(x, `evidence of entry ${c.entry}, which is not a record here`, Refused);
-  const head = `<details class="case"><summary><strong>${cellOf(x, "/case_id", "text")}</strong> ${outcomeCell(x)}</summary>\n`;
+  const open = firstFailing(p).includes(x) ? " open" : "";
+  const head = `<details class="case"${open}><summary><strong>${cellOf(x, "/case_id", "text")}</strong> ${outcomeCell(x)}</summary>\n<div id="case-${x.index}">\n`;
   if (get(c, "without")) {
     must(Object.hasOwn(WITHOUT, c.without), `entry ${c.entry} is without evidence for no known reason`, Refused);
-    return head + `<p>${WITHOUT[c.without]}</p>\n</details>\n`;
+    return head + `<p>${WITHOUT[c.without]}</p>\n</div></details>\n`;
   }
-  return head + drawBreakdown(x) + drawGrading(c) + drawTranscript(c) + "</details>\n";
+  return head + drawBreakdown(x) + drawGrading(c) + drawTranscript(c) + "</div></details>\n";
 }
 
 function drawBreakdown(x) {
@@ -246,28 +247,111 @@ function drawBreakdown(x) {
 
 const CHECK_MEMBERS = [["Check", "check", ""], ["Grader", "grader", ""], ["Outcome", "outcome", ""], ["Why", "why", ""], ["Got", "extracted", "/head"], ["Wanted", "expected", "/head"], ["Nothing found because", "missing", ""], ["Failure mode", "failure_mode", ""]];
 
-function drawGrading(c) {
-  if (!get(c, "grading")) return "";
+// checksOf are the checks of a case, null if there is no such document.
+function checksOf(c) {
+  if (!get(c, "grading")) return null;
   const doc = canonical(c.grading), checks = get(doc, "checks") ?? [];
-  if (!Array.isArray(checks) || !checks.every((k) => typeof k === "object" && !Array.isArray(k))) return "";
-  const lists = checks.map((check, i) => '<dl class="pairs box">\n' + CHECK_MEMBERS.filter(([, member]) => has(check, member))
-    .map(([label, member, below]) => `<dt>${label}</dt><dd>${valueOf("pre", "", null, doc, `/checks/${i}/${member}${below}`, "text")}</dd>\n`).join("") + "</dl>\n");
+  return Array.isArray(checks) && checks.every((k) => typeof k === "object" && !Array.isArray(k)) ? { doc, checks } : null;
+}
+
+const DECISIVE_MEMBERS = ["check", "why", "extracted", "expected", "missing"];
+
+const drawCheck = (doc, check, i, only = null) => '<dl class="pairs box">\n' + CHECK_MEMBERS.filter(([, member]) => has(check, member) && (only?.includes(member) ?? true))
+  .map(([label, member, below]) => `<dt>${label}</dt><dd>${valueOf("pre", "", null, doc, `/checks/${i}/${member}${below}`, "text")}</dd>\n`).join("") + "</dl>\n";
+
+function drawGrading(c) {
+  const found = checksOf(c);
+  if (!found) return "";
+  const lists = found.checks.map((check, i) => drawCheck(found.doc, check, i));
   return `<h3>Scoring</h3>\n<div data-grading data-entry="${c.entry}">\n` + lists.join("") + "</div>\n";
 }
 
 // drawTranscript lists the events: their type, and every text, number and truth in them.
 function drawTranscript(c) {
   const lines = c.trajectory.split("\n").slice(0, -1);
-  let out = `<h3>Transcript</h3>\n<p class="small soft">${lines.length} events`;
+  const docs = lines.slice(0, MOST_SHOWN).map((line) => JSON.parse(line));
+  let out = drawTalk(docs) + `<details class="raw"><summary>All events</summary>\n<p class="small soft">${lines.length} events`;
   if (lines.length > MOST_SHOWN) out += `, of which the first ${MOST_SHOWN} are shown; the data of this file has all`;
   out += `. Texts are as the record has them: the beginning of long ones.</p>\n<ol class="events" data-trajectory data-entry="${c.entry}">\n`;
-  lines.slice(0, MOST_SHOWN).forEach((line, i) => {
-    const doc = JSON.parse(line), payload = pointer(doc, "/payload");
+  docs.forEach((doc, i) => {
     out += `<li data-seq="${i + 1}"><header>${valueOf("strong", "", null, doc, "/type", "text")} <span class="soft">turn ${eventCell(doc, "/turn")}, ${eventCell(doc, "/t")} ms</span></header>\n`;
-    if (payload !== undefined) out += '<dl class="pairs">\n' + drawMembers(doc, payload, "/payload", "") + "</dl>\n";
-    out += "</li>\n";
+    out += drawPayload(doc) + "</li>\n";
   });
-  return out + "</ol>\n";
+  return out + "</ol></details>\n";
+}
+
+// drawPayload lists what the payload of an event says.
+function drawPayload(doc) {
+  const payload = pointer(doc, "/payload");
+  return payload === undefined ? "" : '<dl class="pairs">\n' + drawMembers(doc, payload, "/payload", "") + "</dl>\n";
+}
+
+const SPEAKERS = { user: "User", assistant: "Assistant" };
+
+function drawTalk(docs) {
+  const items = talkOf(docs).map((item) => {
+    const head = `<section class="said ${item.role}" data-seq="${item.seq}"><h4>`;
+    if (item.role === "tool") return head + drawCall(item) + "</section>\n";
+    if (item.role === "note") return `${head}${eventCell(item.doc, "/type")}</h4>\n${drawPayload(item.doc)}</section>\n`;
+    return `${head}${SPEAKERS[item.role]}</h4>\n${item.words ? `<pre>${escapeHTML(visible(item.words))}</pre>` : valueOf("pre", "", null, item.doc, item.at, "text")}</section>\n`;
+  });
+  return '<h3>Conversation</h3>\n<div class="talk">\n' + items.join("") + "</div>\n";
+}
+
+// drawCall is the card of a call: its name, its arguments, what policy and people said of
+// it, and its result.
+function drawCall(item) {
+  let out = `Tool ${eventCell(item.doc, "/payload/name")}</h4>\n`;
+  for (const part of ["values", "raw", "cut"]) {
+    const args = pointer(item.args, "/payload/args/" + part);
+    if (args !== undefined) out += '<dl class="pairs">\n' + drawMembers(item.args, args, "/payload/args/" + part, "") + "</dl>\n";
+  }
+  for (const doc of item.decisions) {
+    out += doc.type === "policy_decision" ? `<p class="small">Policy: ${eventCell(doc, "/payload/verdict")}, ${eventCell(doc, "/payload/reason")}</p>\n`
+      : `<p class="small">Approved: ${valueOf("span", "", null, doc, "/payload/approved", "bool")}, by ${eventCell(doc, "/payload/by")}</p>\n`;
+  }
+  if (!item.result) return out + '<p class="small">No result.</p>\n';
+  if (textAt(item.result, "/payload/error") !== "") out += valueOf("pre", "bad", null, item.result, "/payload/error", "text");
+  if (textAt(item.result, "/payload/result/head") !== "") out += valueOf("pre", "", null, item.result, "/payload/result/head", "text");
+  return out;
+}
+
+const inOrder = (records) => {
+  const rank = (x) => ORDER.indexOf(x.entry.body.outcome);
+  return [...records].sort((a, b) => rank(a) - rank(b));
+};
+
+// firstFailing are the cases that are told of first, and open.
+const firstFailing = (p) => inOrder(p.records).filter((x) => x.entry.body.outcome !== "passed").slice(0, MOST_FAILING);
+
+// drawFailing tells of the first cases that did not pass: why, and what was got and wanted.
+function drawFailing(p, data) {
+  const first = firstFailing(p);
+  if (first.length === 0) return "";
+  const boxes = first.map((x) => `<section class="box"><h3><a href="#case-${x.index}">${cellOf(x, "/case_id", "text")}</a> ${outcomeCell(x)}</h3>\n<p>${drawWhy(x)}</p>\n` +
+    data.cases.filter((c) => c.entry === x.index).map(drawDecisive).join("") + "</section>\n");
+  return '<h2>First that did not pass</h2>\n<div class="cols">\n' + boxes.join("") + "</div>\n";
+}
+
+// drawDecisive shows the first check that did not pass.
+function drawDecisive(c) {
+  const found = checksOf(c);
+  const at = found ? found.checks.findIndex((check) => typeof get(check, "outcome") === "string" && check.outcome !== "passed") : -1;
+  return at < 0 ? "" : `<div data-grading data-entry="${c.entry}">\n${drawCheck(found.doc, found.checks[at], at, DECISIVE_MEMBERS)}</div>\n`;
+}
+
+// drawShares shows how many records have each outcome, as a bar.
+function drawShares(p) {
+  let bars = "", at = 0;
+  const said = [];
+  for (const o of [...ORDER].reverse()) {
+    const n = p.records.filter((x) => x.entry.body.outcome === o).length;
+    if (n === 0) continue;
+    said.push(`${n} ${o}`);
+    bars += `<rect class="${o}" x="${at}" y="0" width="${n}" height="1"></rect>`;
+    at += n;
+  }
+  return at === 0 ? "" : `<svg class="shares" role="img" aria-label="${said.join(", ")}" viewBox="0 0 ${at} 1" preserveAspectRatio="none">${bars}</svg>\n`;
 }
 
 // drawMembers has what a payload says, in the order of its names, with the names before

@@ -147,7 +147,7 @@ function resultOf(g, every, filtered) {
   const bad = broken(tasks), over = bad[0] > g.max_errors || bad[1] > g.max_unscored;
   if (filtered) {
     if (over) return is(NOT_MET, tooMany(bad));
-    if (g.metric === "policy_violations" && violations(tasks) > g.threshold) return is(NOT_MET, String(violations(tasks)));
+    if (g.metric === "policy_violations" && violations(tasks) > g.threshold) return is(NOT_MET, "it is " + violations(tasks));
     return is(NOT_DECIDED, "the attempt was filtered");
   }
   if (!tasks.some((t) => t.scored)) return is(NOT_MET, "no case has a score");
@@ -170,7 +170,7 @@ function unseen(metric, tasks) {
 // text, or why it is not known, or "" where the report does not compute it.
 function measure(metric, tasks) {
   const solved = tasks.filter((t) => t.outcome === "passed").length;
-  const fraction = (x) => [x, number(x)], count = (x) => [x, String(x)];
+  const fraction = (x) => [x, "it is " + number(x)], count = (x) => [x, "it is " + x];
   const percentile = (p) => {
     const sorted = tasks.map((t) => Date.parse(t.body.finished_at) - Date.parse(t.body.started_at)).sort((a, b) => a - b);
     return sorted[Math.min(Math.floor((p * sorted.length) / 100), sorted.length - 1)];

@@ -344,7 +344,7 @@ func (g gateRule) result(all []task, filtered bool) GateResult {
 		case over:
 			r.Found = tooMany(errors, unscored)
 		case g.Metric == "policy_violations" && float64(n) > threshold:
-			r.Found = fmt.Sprint(n)
+			r.Found = fmt.Sprintf("it is %d", n)
 		default:
 			r.State = NotDecided
 		}
@@ -419,8 +419,8 @@ func measure(metric string, tasks []task) (value float64, shown string, known bo
 		rollbacks, verified = rollbacks+t.Policy.Rollbacks, verified+t.Policy.RollbacksVerified
 	}
 	slices.Sort(latencies)
-	fraction := func(x float64) (float64, string, bool) { return x, browser.Number(x), true }
-	count := func(x float64) (float64, string, bool) { return x, fmt.Sprint(int64(x)), true }
+	fraction := func(x float64) (float64, string, bool) { return x, "it is " + browser.Number(x), true }
+	count := func(x float64) (float64, string, bool) { return x, fmt.Sprintf("it is %d", int64(x)), true }
 	at := func(p int) float64 { return latencies[min(p*len(latencies)/100, len(latencies)-1)] }
 	switch metric {
 	case "solve_rate":

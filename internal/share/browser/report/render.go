@@ -40,6 +40,7 @@ func Render(d *Data) ([]byte, error) {
 	w.head(p)
 	w.summary(p, d, verdict)
 	w.gates(verdict)
+	w.failing(p, d)
 	w.beside(p)
 	w.rows(p)
 	for _, c := range d.Cases {
@@ -213,7 +214,9 @@ func (w *writer) rows(p *parts) {
 		}
 		fmt.Fprintf(&w.out, "; the attempt has %d", n)
 	}
-	w.add(".</p>\n", `<div class="wide" tabindex="0" role="region" aria-label="Cases"><table>`, "\n<thead><tr>")
+	w.add(".</p>\n")
+	w.shares(p)
+	w.add(`<div class="wide" tabindex="0" role="region" aria-label="Cases"><table>`, "\n<thead><tr>")
 	for i, h := range []string{"Case", "Outcome", "Score", "Repetition", "Turns", "Tokens", "Cost", "Began", "Why"} {
 		class := ""
 		if 2 <= i && i <= 6 {
@@ -223,11 +226,10 @@ func (w *writer) rows(p *parts) {
 	}
 	w.add("</tr></thead>\n<tbody>\n")
 	for _, x := range inOrder(p.records) {
-		b := x.body.(*evidence.CaseScored)
-		fmt.Fprintf(&w.out, `<tr data-entry="%d"><th scope="row">`, x.index)
+		fmt.Fprintf(&w.out, `<tr data-entry="%d"><th scope="row"><a href="#case-%d">`, x.index, x.index)
 		w.cell(x.index, x.raw, "/case_id", browser.AsText)
-		w.add("</th><td>")
-		w.value("span", "state "+string(b.Outcome), x.index, x.raw, "/outcome", browser.AsOutcome)
+		w.add("</a></th><td>")
+		w.outcome(x)
 		for _, f := range []pair{{"", "/score/score", browser.AsNumber}, {"", "/repeat", browser.AsText}, {"", "/turns", browser.AsText}, {"", "/tokens", browser.AsText}, {"", "", browser.AsCost}} {
 			w.add(`</td><td class="num">`)
 			w.cell(x.index, x.raw, f.pointer, f.as)
@@ -235,14 +237,15 @@ func (w *writer) rows(p *parts) {
 		w.add(`</td><td class="nowrap">`)
 		w.cell(x.index, x.raw, "/started_at", browser.AsTime)
 		w.add(`</td><td class="why">`)
-		w.why(x, b)
+		w.why(x)
 		w.add("</td></tr>\n")
 	}
 	w.add("</tbody></table></div>\n")
 }
 
 // why shows the failure modes, or the reason of a record without a score.
-func (w *writer) why(x *part, b *evidence.CaseScored) {
+func (w *writer) why(x *part) {
+	b := x.body.(*evidence.CaseScored)
 	if b.Reason != "" {
 		w.cell(x.index, x.raw, "/reason", browser.AsText)
 	}
@@ -255,6 +258,13 @@ func (w *writer) why(x *part, b *evidence.CaseScored) {
 		}
 		w.cell(x.index, x.raw, fmt.Sprintf("/score/failure_modes/%d", i), browser.AsText)
 	}
+}
+
+func outcomeOf(x *part) string { return string(x.body.(*evidence.CaseScored).Outcome) }
+
+// outcome is that of a record, in its colour.
+func (w *writer) outcome(x *part) {
+	w.value("span", "state "+outcomeOf(x), x.index, x.raw, "/outcome", browser.AsOutcome)
 }
 
 func inOrder(records []*part) []*part {

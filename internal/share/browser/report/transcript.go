@@ -22,12 +22,15 @@ func (w *writer) evidence(p *parts, c Evidence) error {
 	if x == nil {
 		return fmt.Errorf("evidence of entry %d, which is not a record here", c.Entry)
 	}
-	outcome := string(x.body.(*evidence.CaseScored).Outcome)
-	w.add(`<details class="case"><summary><strong>`)
+	w.add(`<details class="case"`)
+	if slices.Contains(firstFailing(p), x) {
+		w.add(" open")
+	}
+	w.add("><summary><strong>")
 	w.cell(x.index, x.raw, "/case_id", browser.AsText)
 	w.add("</strong> ")
-	w.value("span", "state "+outcome, x.index, x.raw, "/outcome", browser.AsOutcome)
-	w.add("</summary>\n")
+	w.outcome(x)
+	w.add("</summary>\n", `<div id="case-`, strconv.FormatInt(x.index, 10), `">`, "\n")
 	if c.Without != "" {
 		w.add("<p>", withoutWords[c.Without], "</p>\n")
 	} else {
@@ -35,7 +38,7 @@ func (w *writer) evidence(p *parts, c Evidence) error {
 		w.grading(c)
 		w.transcript(c)
 	}
-	w.add("</details>\n")
+	w.add("</div></details>\n")
 	return nil
 }
 
@@ -71,35 +74,50 @@ func escapePointer(name string) string {
 
 // grading lists what was compared with what, and why it passed or not.
 func (w *writer) grading(c Evidence) {
+	checks, ok := checksOf(c)
+	if !ok {
+		return
+	}
+	fmt.Fprintf(&w.out, "<h3>Scoring</h3>\n<div data-grading data-entry=\"%d\">\n", c.Entry)
+	for i, check := range checks {
+		w.check(c, i, check, nil)
+	}
+	w.add("</div>\n")
+}
+
+// checksOf are the checks of a case, if there is such a document.
+func checksOf(c Evidence) ([]map[string]json.RawMessage, bool) {
 	var doc struct {
 		Checks []map[string]json.RawMessage `json:"checks"`
 	}
 	if c.Grading == "" || json.Unmarshal([]byte(c.Grading), &doc) != nil {
-		return
+		return nil, false
 	}
-	fmt.Fprintf(&w.out, "<h3>Scoring</h3>\n<div data-grading data-entry=\"%d\">\n", c.Entry)
-	for i, check := range doc.Checks {
-		w.add(`<dl class="pairs box">`, "\n")
-		for _, f := range []struct{ label, member, below string }{
-			{"Check", "check", ""}, {"Grader", "grader", ""}, {"Outcome", "outcome", ""}, {"Why", "why", ""}, {"Got", "extracted", "/head"}, {"Wanted", "expected", "/head"}, {"Nothing found because", "missing", ""}, {"Failure mode", "failure_mode", ""},
-		} {
-			if _, ok := check[f.member]; !ok {
-				continue
-			}
-			w.add("<dt>", f.label, "</dt><dd>")
-			w.value("pre", "", -1, json.RawMessage(c.Grading), fmt.Sprintf("/checks/%d/%s%s", i, f.member, f.below), browser.AsText)
-			w.add("</dd>\n")
+	return doc.Checks, true
+}
+
+// check is one of them, with some of its members, or all of them.
+func (w *writer) check(c Evidence, i int, check map[string]json.RawMessage, only []string) {
+	w.add(`<dl class="pairs box">`, "\n")
+	for _, f := range []struct{ label, member, below string }{
+		{"Check", "check", ""}, {"Grader", "grader", ""}, {"Outcome", "outcome", ""}, {"Why", "why", ""}, {"Got", "extracted", "/head"}, {"Wanted", "expected", "/head"}, {"Nothing found because", "missing", ""}, {"Failure mode", "failure_mode", ""},
+	} {
+		if _, ok := check[f.member]; !ok || only != nil && !slices.Contains(only, f.member) {
+			continue
 		}
-		w.add("</dl>\n")
+		w.add("<dt>", f.label, "</dt><dd>")
+		w.value("pre", "", -1, json.RawMessage(c.Grading), fmt.Sprintf("/checks/%d/%s%s", i, f.member, f.below), browser.AsText)
+		w.add("</dd>\n")
 	}
-	w.add("</div>\n")
+	w.add("</dl>\n")
 }
 
 // transcript lists the events: their type, and every text, number and truth in them.
 func (w *writer) transcript(c Evidence) {
 	lines := strings.SplitAfter(c.Trajectory, "\n")
 	lines = lines[:len(lines)-1]
-	fmt.Fprintf(&w.out, "<h3>Transcript</h3>\n<p class=\"small soft\">%d events", len(lines))
+	w.conversation(lines[:min(len(lines), mostEvents)])
+	fmt.Fprintf(&w.out, "<details class=\"raw\"><summary>All events</summary>\n<p class=\"small soft\">%d events", len(lines))
 	if len(lines) > mostEvents {
 		fmt.Fprintf(&w.out, ", of which the first %d are shown; the data of this file has all", mostEvents)
 	}
@@ -113,14 +131,10 @@ func (w *writer) transcript(c Evidence) {
 		w.add(", ")
 		w.cell(-1, doc, "/t", browser.AsText)
 		w.add(" ms</span></header>\n")
-		if payload, ok := lookup(doc, "/payload"); ok {
-			w.add(`<dl class="pairs">`, "\n")
-			w.members(doc, payload, "/payload", "")
-			w.add("</dl>\n")
-		}
+		w.payload(doc)
 		w.add("</li>\n")
 	}
-	w.add("</ol>\n")
+	w.add("</ol></details>\n")
 }
 
 // plumbing are members that tell a reader nothing: digests and lengths of what is there.
