@@ -12,6 +12,7 @@ import (
 
 	"tallystick/internal/record/strictyaml"
 	"tallystick/internal/run/cassette"
+	"tallystick/internal/run/wire"
 )
 
 // Rules are the servers that a target lists.
@@ -125,7 +126,7 @@ func (r *Rule) checkHost() error {
 		return err
 	case host != r.Host:
 		return fmt.Errorf("found %.80q, expected it as %s", r.Host, host)
-	case IsModelProvider(host):
+	case wire.SellsModels(host):
 		return fmt.Errorf("%s", modelProvider(host))
 	}
 	return nil
