@@ -19,8 +19,8 @@ import (
 
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/seal"
-	"tallystick/internal/share/verify"
 	"tallystick/internal/run/wire"
+	"tallystick/internal/share/verify"
 	"tallystick/internal/testing/fakemodel"
 	"tallystick/internal/testing/scripttest"
 )
