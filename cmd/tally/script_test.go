@@ -19,6 +19,7 @@ import (
 
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/seal"
+	"tallystick/internal/run/wire"
 	"tallystick/internal/share/verify"
 	"tallystick/internal/testing/fakemodel"
 	"tallystick/internal/testing/scripttest"
@@ -200,6 +201,10 @@ func condition(name string) (bool, error) {
 	}
 	if name == "sandbox" {
 		return sandboxStarts()
+	}
+	if name == "vectors" { // the gateway has them for agents
+		_, has := wire.RouteOfEndpoint("/embeddings")
+		return has, nil
 	}
 	return false, fmt.Errorf("unknown condition %q", name)
 }

@@ -255,6 +255,9 @@ func (o *recordOptions) describe(w io.Writer, r *lab.Recording) {
 	for _, name := range slices.Sorted(maps.Keys(s.MCP)) {
 		fmt.Fprintf(b, "  tools    MCP server %s, if a case uses it: %s\n", name, s.MCP[name].Destination())
 	}
+	for _, rule := range target.Egress {
+		fmt.Fprintf(b, "  asks     %s\n", rule.Destination())
+	}
 	shown := r.Cases
 	if len(shown) > 10 {
 		shown = append(slices.Clone(shown[:10]), "…")

@@ -22,6 +22,9 @@ type RecordedFrom struct {
 	// ThrownAway how many of them are in no recording of the class.
 	Draws      int `json:"draws"`
 	ThrownAway int `json:"draws_thrown_away"`
+
+	// Reached are the servers that the agent's program asked over HTTP.
+	Reached []evidence.EndpointUse `json:"reached,omitempty"`
 }
 
 // A SignedEndpoint is one of them, and whether the registration lists it.
@@ -40,6 +43,9 @@ func (r *RecordedFrom) Lines() []string {
 		}
 		lines = append(lines, line)
 	}
+	for _, e := range r.Reached {
+		lines = append(lines, "a server that the agent's program asked: "+e.Text())
+	}
 	if r.Unnamed > 0 {
 		lines = append(lines, fmt.Sprintf("an endpoint that the recording does not name, %d replies", r.Unnamed))
 	}
@@ -52,7 +58,7 @@ func (r *RecordedFrom) Lines() []string {
 // recordedFrom reads every cassette of a class that is not written by hand.
 func recordedFrom(drawn *replies.Draws, d *bench.Draft) (*RecordedFrom, error) {
 	out := &RecordedFrom{Endpoints: []SignedEndpoint{}}
-	var uses []evidence.EndpointUse
+	var uses, reached []evidence.EndpointUse
 	seen, tally := map[digest.Content]bool{}, replies.NewTally(d.Class, d.HeldOut())
 	err := d.EachCassette(func(caseID string, tape *bench.Cassette) error {
 		if seen[tape.Digest] {
@@ -68,7 +74,7 @@ func recordedFrom(drawn *replies.Draws, d *bench.Draft) (*RecordedFrom, error) {
 		if err != nil || c.Header.Provenance == cassette.Authored {
 			return nil
 		}
-		uses = append(uses, c.Header.Endpoints...)
+		uses, reached = append(uses, c.Header.Endpoints...), append(reached, c.Header.Reached...)
 		out.Unnamed += int(c.Header.Totals.ModelCalls)
 		return tally.Add(caseID, c)
 	})
@@ -76,6 +82,7 @@ func recordedFrom(drawn *replies.Draws, d *bench.Draft) (*RecordedFrom, error) {
 		return nil, err
 	}
 	out.Draws, out.ThrownAway = tally.Count(drawn)
+	out.Reached = evidence.AddEndpoints(reached)
 	for _, u := range evidence.AddEndpoints(uses) {
 		out.Unnamed -= u.Replies
 		out.Endpoints = append(out.Endpoints, SignedEndpoint{u, d.Registration.ListsEndpoint(u.Endpoint)})

@@ -208,7 +208,7 @@ func (it *Interaction) computeKey() (digest.ID, error) {
 	case it.HTTP != nil:
 		return httpKey(it.HTTP.Request), nil
 	}
-	return digest.ID{}, malformed("it is none of a model call, a tool call, an MCP exchange and an HTTP exchange")
+	return digest.ID{}, malformed("it is not one of a model call, a tool call, an MCP exchange and an HTTP exchange")
 }
 
 // summarize computes what the header says about the interactions.

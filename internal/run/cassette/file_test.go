@@ -198,7 +198,7 @@ func TestParseRefusesEachForgery(t *testing.T) {
 		{"two answers of a tool", replace(`"name":"list"`, `"error":"no","name":"list"`), Limits{}, refusal.Malformed, "both or neither"},
 		{"no answer of a server", replace(`"result":{"content":[]},`, ``), Limits{}, refusal.Malformed, "has 0 of error and result"},
 		{"tokens beyond counting", replace(`"output_tokens":3`, `"output_tokens":2000000000`), Limits{}, refusal.Malformed, "usage counts"},
-		{"two interactions in one", replace(`"ordinal":0,"tool":{`, `"mcp":{"method":"a","result":1,"server":"s"},"ordinal":0,"tool":{`), Limits{}, refusal.Malformed, "found 2 of mcp, model and tool"},
+		{"two interactions in one", replace(`"ordinal":0,"tool":{`, `"mcp":{"method":"a","result":1,"server":"s"},"ordinal":0,"tool":{`), Limits{}, refusal.Malformed, "found 2 of http, mcp, model and tool"},
 		{"the interactions without a header", rest, Limits{}, refusal.Malformed, "not a cassette"},
 		{"a long line", lines, Limits{MaxLineBytes: 300}, refusal.TooLarge, "line 2"},
 		{"many interactions", lines, Limits{MaxInteractions: 3}, refusal.TooLarge, "4 interactions"},

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"bufio"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
@@ -9,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tallystick/internal/run/session"
+	"tallystick/internal/run/trajectory"
 )
 
 // attacks on the proxy itself, in the open. Each is refused, is a violation of the rule,
@@ -330,4 +334,54 @@ func TestAnAuthorityIsForOneCase(t *testing.T) {
 	if renewed, err := first.leaf("api.example.com"); err != nil || renewed == leaf {
 		t.Error("a certificate that ends soon is not made again")
 	}
+}
+
+// A tool that is called like a request would be in the record as one that was made.
+func TestNoToolIsCalledLikeARequest(t *testing.T) {
+	c := newCase(t, listed)
+	reply, err := c.session.Tool(t.Context(), session.ToolCall{Name: "http:GET api.example.com/v1/a", Args: []byte("{}")})
+	if err != nil || !reply.IsError {
+		t.Errorf("%+v, %v", reply, err)
+	}
+	for e := range c.session.Complete("", false).Verified.Events() {
+		if e.Type == trajectory.ToolProposedType || e.Type == trajectory.ToolExecutedType {
+			t.Errorf("event %d is %s", e.Seq, e.Type)
+		}
+	}
+}
+
+// Whatever head is accepted has one Host and one length, and says so again.
+func FuzzHead(f *testing.F) {
+	for _, a := range attacks {
+		f.Add(a.raw)
+	}
+	f.Add("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		m, err := readHead(bufio.NewReader(strings.NewReader(text)))
+		if err != nil {
+			return
+		}
+		if len(m.headers["host"]) > 1 || len(m.headers["content-length"]) > 1 || m.headers["content-length"] != nil && m.headers["transfer-encoding"] != nil {
+			t.Fatalf("%q is accepted with %v", text, m.headers)
+		}
+		for name, values := range m.headers {
+			if strings.ContainsAny(name+strings.Join(values, ""), "\r\n\x00") {
+				t.Fatalf("%q has the header %q: %q", text, name, values)
+			}
+		}
+		again, err := readHead(bufio.NewReader(strings.NewReader(m.again(m.target, 0))))
+		if err != nil || again.method != m.method || again.target != m.target {
+			t.Fatalf("%q is passed on as %q: %v", text, m.again(m.target, 0), err)
+		}
+		if host, err := Host(strings.Join(m.headers["host"], "")); err == nil {
+			if twice, err := Host(host); err != nil || twice != host {
+				t.Fatalf("%q has two spellings: %q, %q, %v", text, host, twice, err)
+			}
+		}
+		if p, err := Path(m.target); err == nil {
+			if twice, err := Path(p); err != nil || twice != p {
+				t.Fatalf("%q has two spellings: %q, %q, %v", m.target, p, twice, err)
+			}
+		}
+	})
 }

@@ -20,6 +20,7 @@ import (
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/run/session"
 	"tallystick/internal/run/trajectory"
+	"tallystick/internal/run/wire"
 )
 
 const (
@@ -300,7 +301,7 @@ func (l *line) connect(m *message) {
 		l.unlisted(&Unlisted{Scheme: scheme, Host: host, Port: port})
 		return
 	}
-	if IsModelProvider(host) {
+	if wire.SellsModels(host) {
 		l.refuse("model", 403, modelProvider(host))
 		return
 	}
@@ -399,7 +400,7 @@ func (l *line) malformed(format string, args ...any) bool {
 }
 
 func (l *line) unlisted(u *Unlisted) {
-	if IsModelProvider(u.Host) {
+	if wire.SellsModels(u.Host) {
 		l.refuse("model", 403, modelProvider(u.Host))
 		return
 	}

@@ -15,6 +15,7 @@ import (
 	"tallystick/internal/run/policy"
 	"tallystick/internal/run/session"
 	"tallystick/internal/run/trajectory"
+	"tallystick/internal/run/wire"
 )
 
 // hopByHop are the headers that are about one connection.
@@ -37,7 +38,7 @@ func (l *line) request(m *message, scheme, host string, port int, target string)
 	if m.upgrades() {
 		return l.refuse("upgrade", 403, "an upgrade to "+strconv.Quote(m.once2("upgrade"))+" is refused: what goes over another protocol is in no record")
 	}
-	if IsModelProvider(host) {
+	if wire.SellsModels(host) {
 		return l.refuse("model", 403, modelProvider(host))
 	}
 	rule, err := l.p.cfg.Rules.Find(m.method, scheme, host, port, path)

@@ -12,6 +12,7 @@ import (
 
 	"tallystick/internal/record/strictyaml"
 	"tallystick/internal/run/cassette"
+	"tallystick/internal/run/wire"
 )
 
 // Rules are the servers that a target lists.
@@ -125,7 +126,7 @@ func (r *Rule) checkHost() error {
 		return err
 	case host != r.Host:
 		return fmt.Errorf("found %.80q, expected it as %s", r.Host, host)
-	case IsModelProvider(host):
+	case wire.SellsModels(host):
 		return fmt.Errorf("%s", modelProvider(host))
 	}
 	return nil
@@ -348,3 +349,20 @@ func (rs Rules) Environment() []string {
 
 // HasPort reports whether the rule lists a port.
 func (r *Rule) HasPort(port int) bool { return slices.Contains(r.ports(), port) }
+
+// Destination says, for a person to confirm, what may be asked of whom, and with which
+// credential.
+func (r *Rule) Destination() string {
+	var places []string
+	for _, port := range r.ports() {
+		places = append(places, r.scheme()+"://"+Place(r.scheme(), r.Host, port))
+	}
+	text := strings.Join(r.methods(), ", ") + " of " + strings.Join(places, ", ")
+	if len(r.Paths) > 0 {
+		text += " below " + strings.Join(r.Paths, ", ")
+	}
+	if c := r.Credential; c != nil {
+		text += ", with the credential of " + c.Env
+	}
+	return text
+}

@@ -13,7 +13,7 @@ func TestRulesThatAreRefused(t *testing.T) {
 		rule Rule
 		want string
 	}{
-		{"no host", Rule{}, "is no name"},
+		{"no host", Rule{}, "is not a name"},
 		{"a URL", Rule{Host: "https://api.example.com"}, "without scheme, path and user"},
 		{"a wildcard", Rule{Host: "*.example.com"}, "one by one"},
 		{"capitals", Rule{Host: "API.example.com"}, "expected it as api.example.com"},

@@ -15,7 +15,7 @@ func Host(text string) (string, error) {
 	host := strings.ToLower(text)
 	if inner, ok := strings.CutPrefix(host, "["); ok {
 		if inner, ok = strings.CutSuffix(inner, "]"); !ok || !strings.Contains(inner, ":") {
-			return "", fmt.Errorf("the host %.80q is no address", text)
+			return "", fmt.Errorf("the host %.80q is not an address", text)
 		}
 		host = inner
 	}
@@ -29,7 +29,7 @@ func Host(text string) (string, error) {
 	labels := strings.Split(host, ".")
 	for _, label := range labels {
 		if !isLabel(label) {
-			return "", fmt.Errorf("the host %.80q is no name of letters, digits and dashes; write one of other letters in its xn-- form", text)
+			return "", fmt.Errorf("the host %.80q is not a name of letters, digits and dashes; write one of other letters in its xn-- form", text)
 		}
 	}
 	if len(host) > 253 || isNumber(labels[len(labels)-1]) {

@@ -38,6 +38,10 @@ import (
 // the attempt could not be finished, with what was recorded so far.
 func Run(ctx context.Context, cfg Config, books Books) (*Summary, error) {
 	started := cfg.Now()
+	if cfg.Drivers != nil && len(cfg.Target.Egress) > 0 {
+		return nil, refusal.Newf(refusal.Usage, "%s lists servers under egress, and what a worker's proxy saw cannot be computed again here", cfg.Target.File()).
+			WithHint("run the target on this machine, without --fleet")
+	}
 	p, err := prepare(cfg)
 	if err != nil {
 		return nil, err

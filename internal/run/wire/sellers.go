@@ -1,4 +1,4 @@
-package egress
+package wire
 
 import "strings"
 
@@ -13,8 +13,9 @@ var (
 	modelDomains = []string{".openai.azure.com", ".services.ai.azure.com", ".cognitiveservices.azure.com", ".inference.ai.azure.com"}
 )
 
-// IsModelProvider reports whether a host, in its one spelling, is known to sell models.
-func IsModelProvider(host string) bool {
+// SellsModels reports whether a host, a name in lower case without a dot at its end, is
+// known as one at which models are asked: what goes there belongs to the gateway.
+func SellsModels(host string) bool {
 	for _, known := range modelHosts {
 		if host == known {
 			return true
