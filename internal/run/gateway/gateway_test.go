@@ -171,7 +171,7 @@ func TestWithoutTheTokenNothingReachesTheSession(t *testing.T) {
 func TestUnknownPathsGetAnErrorInJSONAndAnEvent(t *testing.T) {
 	c := newCase(t, caseOptions{})
 	for _, method := range []string{"GET", "POST", "PUT", "HEAD", "BREW"} {
-		got := c.send(t, method, "/v1/embeddings", "")
+		got := c.send(t, method, "/v1/audio/speech", "")
 		if got.status != 404 || got.header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %+v", method, got)
 		}
@@ -182,7 +182,7 @@ func TestUnknownPathsGetAnErrorInJSONAndAnEvent(t *testing.T) {
 		}
 	}
 	events := eventsOf[*trajectory.TransportRequest](c.end(t))
-	if len(events) != 5 || events[4].Method != "BREW" || events[4].Protocol != "http" || events[4].Status != 404 || events[4].Path != "/v1/embeddings" {
+	if len(events) != 5 || events[4].Method != "BREW" || events[4].Protocol != "http" || events[4].Status != 404 || events[4].Path != "/v1/audio/speech" {
 		t.Errorf("events %+v", events)
 	}
 }
@@ -431,6 +431,17 @@ ANTHROPIC_BASE_URL=http://127.0.0.1:4000
 ANTHROPIC_API_KEY=T
 GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:4000
 GEMINI_API_KEY=T
+AZURE_OPENAI_ENDPOINT=http://127.0.0.1:4000
+AZURE_OPENAI_API_KEY=T
+OPENAI_API_TYPE=openai
+AWS_ENDPOINT_URL_BEDROCK_RUNTIME=http://127.0.0.1:4000
+AWS_ACCESS_KEY_ID=T
+AWS_SECRET_ACCESS_KEY=T
+AWS_REGION=us-east-1
+AWS_DEFAULT_REGION=us-east-1
+OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://127.0.0.1:4000/v1/traces
+OTEL_EXPORTER_OTLP_TRACES_HEADERS=authorization=Bearer%20T
+OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf
 TALLY_GATEWAY=http://127.0.0.1:4000
 TALLY_MCP_URL=http://127.0.0.1:4000/mcp
 TALLY_TOKEN=T`
