@@ -422,6 +422,30 @@ func TestATokenIsNewEachTimeAndLooksLikeAKey(t *testing.T) {
 	}
 }
 
+// A client that begins with HTTP/2, without asking, is served.
+func TestTheGatewaySpeaksHTTP2(t *testing.T) {
+	c := newCase(t, caseOptions{})
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	client := &http.Client{Transport: &http.Transport{Protocols: &protocols}}
+	for body, want := range map[string]string{chatHello: `"Hello from the tape."`, streamed(chatHello): "data: [DONE]"} {
+		r, err := http.NewRequest("POST", c.url+"/v1/chat/completions", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		resp, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != 200 || resp.ProtoMajor != 2 || !strings.Contains(string(data), want) {
+			t.Errorf("%s %d %s, %v", resp.Proto, resp.StatusCode, data, err)
+		}
+	}
+}
+
 func TestTheEnvironmentNamesTheGateway(t *testing.T) {
 	got := strings.Join(Environment("http://127.0.0.1:4000/", "T"), "\n")
 	want := `OPENAI_BASE_URL=http://127.0.0.1:4000/v1
