@@ -152,8 +152,12 @@ func notVisible(r rune) bool { return r <= ' ' || r > '~' }
 // Server returns an HTTP server for g with time and size limits. It does not
 // listen yet.
 func (g *Gateway) Server() *http.Server {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true) // the SDK of AWS for Node speaks nothing else to Bedrock
 	return &http.Server{
 		Handler:           g,
+		Protocols:         &protocols,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       time.Minute,
 		IdleTimeout:       2 * time.Minute,

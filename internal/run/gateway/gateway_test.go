@@ -171,7 +171,7 @@ func TestWithoutTheTokenNothingReachesTheSession(t *testing.T) {
 func TestUnknownPathsGetAnErrorInJSONAndAnEvent(t *testing.T) {
 	c := newCase(t, caseOptions{})
 	for _, method := range []string{"GET", "POST", "PUT", "HEAD", "BREW"} {
-		got := c.send(t, method, "/v1/embeddings", "")
+		got := c.send(t, method, "/v1/audio/speech", "")
 		if got.status != 404 || got.header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %+v", method, got)
 		}
@@ -182,7 +182,7 @@ func TestUnknownPathsGetAnErrorInJSONAndAnEvent(t *testing.T) {
 		}
 	}
 	events := eventsOf[*trajectory.TransportRequest](c.end(t))
-	if len(events) != 5 || events[4].Method != "BREW" || events[4].Protocol != "http" || events[4].Status != 404 || events[4].Path != "/v1/embeddings" {
+	if len(events) != 5 || events[4].Method != "BREW" || events[4].Protocol != "http" || events[4].Status != 404 || events[4].Path != "/v1/audio/speech" {
 		t.Errorf("events %+v", events)
 	}
 }
@@ -422,6 +422,30 @@ func TestATokenIsNewEachTimeAndLooksLikeAKey(t *testing.T) {
 	}
 }
 
+// A client that begins with HTTP/2, without asking, is served.
+func TestTheGatewaySpeaksHTTP2(t *testing.T) {
+	c := newCase(t, caseOptions{})
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	client := &http.Client{Transport: &http.Transport{Protocols: &protocols}}
+	for body, want := range map[string]string{chatHello: `"Hello from the tape."`, streamed(chatHello): "data: [DONE]"} {
+		r, err := http.NewRequest("POST", c.url+"/v1/chat/completions", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		resp, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != 200 || resp.ProtoMajor != 2 || !strings.Contains(string(data), want) {
+			t.Errorf("%s %d %s, %v", resp.Proto, resp.StatusCode, data, err)
+		}
+	}
+}
+
 func TestTheEnvironmentNamesTheGateway(t *testing.T) {
 	got := strings.Join(Environment("http://127.0.0.1:4000/", "T"), "\n")
 	want := `OPENAI_BASE_URL=http://127.0.0.1:4000/v1
@@ -431,6 +455,17 @@ ANTHROPIC_BASE_URL=http://127.0.0.1:4000
 ANTHROPIC_API_KEY=T
 GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:4000
 GEMINI_API_KEY=T
+AZURE_OPENAI_ENDPOINT=http://127.0.0.1:4000
+AZURE_OPENAI_API_KEY=T
+OPENAI_API_TYPE=openai
+AWS_ENDPOINT_URL_BEDROCK_RUNTIME=http://127.0.0.1:4000
+AWS_ACCESS_KEY_ID=T
+AWS_SECRET_ACCESS_KEY=T
+AWS_REGION=us-east-1
+AWS_DEFAULT_REGION=us-east-1
+OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://127.0.0.1:4000/v1/traces
+OTEL_EXPORTER_OTLP_TRACES_HEADERS=authorization=Bearer%20T
+OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf
 TALLY_GATEWAY=http://127.0.0.1:4000
 TALLY_MCP_URL=http://127.0.0.1:4000/mcp
 TALLY_TOKEN=T`
