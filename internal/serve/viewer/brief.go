@@ -45,7 +45,7 @@ func (v *Viewer) briefOf(c *dossier.Case) (b brief, err error) {
 	if b.Input, err = v.inputOf(files); err != nil {
 		return b, err
 	}
-	if err := v.compared(c, files, &b); err != nil {
+	if err := v.checkedOf(c, files, &b); err != nil {
 		return b, unlessRead(err)
 	}
 	if b.Answer == "" && files.Answer != nil { // of no check: then it names nothing
@@ -58,9 +58,9 @@ func (v *Viewer) briefOf(c *dossier.Case) (b brief, err error) {
 	return b, nil
 }
 
-// compared adds what the check compared that decided, or of a case that passed the first
+// checkedOf adds what the check compared that decided, or of a case that passed the first
 // that looked at something.
-func (v *Viewer) compared(c *dossier.Case, files *evidence.CaseFiles, b *brief) error {
+func (v *Viewer) checkedOf(c *dossier.Case, files *evidence.CaseFiles, b *brief) error {
 	if files.Grading == nil {
 		return nil
 	}
