@@ -115,7 +115,7 @@ func TestPagesOfTheViewerCheckThemselves(t *testing.T) {
 	b.picture("viewer-case")
 	b.clean()
 
-	for _, path := range []string{"/", "/attempts", "/matrix", "/corpus", "/corpus/chat", "/judges", "/ledger", "/ledger/3", "/audit/" + attempt, "/attempt/" + attempt + "/case/held-out", toolPage, toolPage + "/log", toolPage + "/log?kind=tools", toolPage + "/evidence", toolPage + "/history"} {
+	for _, path := range []string{"/", "/attempts", "/matrix", "/attempts?class=chat", "/corpus", "/corpus/chat", "/corpus/chat/case/says-hello", "/corpus/chat/case/held-out", "/judges", "/ledger", "/ledger/3", "/audit/" + attempt, "/attempt/" + attempt + "/case/held-out", toolPage, toolPage + "/log", toolPage + "/log?kind=tools", toolPage + "/evidence", toolPage + "/history"} {
 		b.goTo(base + path)
 		b.waitFor(marked)
 		if state := b.state(); state != "good" && state != "computed" {
