@@ -125,7 +125,7 @@ func (v *Viewer) list(p *page, data *attemptData, a *history.Attempt, s *survey.
 	if err != nil {
 		return err
 	}
-	list := caseList{Query: q, Repeat: data.HasRepeat}
+	var list caseList
 	each := casesOnPage
 	if q.Get("show") != "" {
 		each = casesBeside
@@ -141,7 +141,7 @@ func (v *Viewer) list(p *page, data *attemptData, a *history.Attempt, s *survey.
 	if data.Beside != nil { // a page of the list leads out of the case
 		for _, to := range []*string{&list.Pager.Before, &list.Pager.After} {
 			if *to != "" {
-				*to = v.besideURL(a, x.cases[v.nextPart(list.Pager, to == &list.Pager.After)].Case, q)
+				*to = v.besideURL(a, x.cases[nextPart(list.Pager, to == &list.Pager.After)].Case, q)
 			}
 		}
 	}
@@ -172,7 +172,7 @@ func (v *Viewer) list(p *page, data *attemptData, a *history.Attempt, s *survey.
 
 // nextPart is the first case of the part of the list after a page, or the last of the one
 // before it.
-func (v *Viewer) nextPart(p pager, after bool) int {
+func nextPart(p pager, after bool) int {
 	if after {
 		return p.to
 	}
@@ -183,11 +183,9 @@ func (v *Viewer) nextPart(p pager, after bool) int {
 type caseList struct {
 	Rows    []caseRow
 	Pager   pager
-	Query   url.Values
 	Case    heading
 	State   heading
 	Columns []heading
-	Repeat  bool
 	Narrow  bool // a case stands beside it
 }
 

@@ -287,3 +287,23 @@ func TestASurveyIsBounded(t *testing.T) {
 		t.Errorf("the beginning of the long text is found in %d cases", found)
 	}
 }
+
+// Held-out texts are not even in memory: whoever asks a survey finds none.
+func TestASurveyHasNoTextOfAHeldOutCase(t *testing.T) {
+	v := openShop(t)
+	s := surveyed(t, v, "hostile.default.1").done.Load()
+	for _, text := range []string{secret, "What is " + secret} {
+		for place, is := range s.Find(text) {
+			if is {
+				t.Errorf("%q is found in case %d", text, place)
+			}
+		}
+	}
+	found := false
+	for _, is := range s.Find("What is 1 plus 1") {
+		found = found || is
+	}
+	if !found {
+		t.Error("nothing is found at all")
+	}
+}

@@ -30,6 +30,7 @@ type shot struct {
 var shots = []shot{
 	{"viewer-overview.webp", "/", "light", 1100, 760},
 	{"viewer-attempt.webp", "/attempt/" + signed, "light", 1100, 760},
+	{"viewer-beside.webp", "/attempt/" + signed + "?show=refund-by-injection#split", "dark", 1100, 760},
 	{"viewer-case.webp", "/attempt/" + signed + "/case/refund-by-injection", "dark", 1100, 900},
 	{"viewer-compare.webp", "/compare?a=builtin%2Badversarial.mitigated.1&b=builtin%2Badversarial.vulnerable.2", "light", 1100, 760},
 	{"viewer-forged.webp", "/attempt/" + signed, "light", 1100, 420},
@@ -107,7 +108,7 @@ func TestThePagesOfTheShowroomAreFitForPeople(t *testing.T) {
 	base, _, _ := strings.Cut(url, "/?")
 	b := open(t, url)
 	for name, path := range map[string]string{
-		"overview": "/", "attempts": "/attempts", "attempt": "/attempt/" + signed, "case": "/attempt/" + signed + "/case/refund-by-injection", "desk": deskCase, "files": "/attempt/" + after + "/case/writes-a-label",
+		"overview": "/", "attempts": "/attempts", "attempt": "/attempt/" + signed, "beside": "/attempt/" + signed + "?show=refund-by-injection", "groups": "/attempt/" + after + "?group=tool&cols=input&cols=tags&cols=tools&sort=-cost", "case": "/attempt/" + signed + "/case/refund-by-injection", "desk": deskCase, "files": "/attempt/" + after + "/case/writes-a-label",
 		"matrix": "/matrix?class=desk", "compare": "/compare?a=builtin%2Badversarial.mitigated.1&b=builtin%2Badversarial.vulnerable.2&case=approval-bypass", "apart": "/compare?a=" + before + "&b=" + after,
 		"golden": "/golden/desk/default/order-late", "corpus": "/corpus/refunds", "promotion": "/promotion/refunds", "audit": "/audit/" + signed, "entry": "/ledger/0", "fleet": "/fleet", "judges": "/judges", "classes": "/corpus", "ledger": "/ledger", "imported": "/imported/1", "nowhere": "/nowhere",
 	} {
