@@ -48,7 +48,7 @@ func (w *markdown) quote(t *Text) {
 }
 
 func (w *markdown) item(i *Item) {
-	place := "(" + eventsOf(i) + ")"
+	place := "(" + eventNames(i) + ")"
 	switch {
 	case i.Speech != nil:
 		w.line("**%s** %s", roleName(i.Speech.Role), place)
@@ -196,7 +196,7 @@ func roleName(role string) string {
 	return plain.Line(role)
 }
 
-func eventsOf(i *Item) string {
+func eventNames(i *Item) string {
 	if len(i.Events) == 1 {
 		return fmt.Sprintf("event %d", i.Events[0])
 	}
