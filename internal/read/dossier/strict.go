@@ -96,6 +96,7 @@ func (p *Place) report(ctx context.Context, o LedgerOptions, a *LedgerReport) er
 	var due cadence
 	var beside besideLedger
 	events := eventSeals{}
+	targets := map[digest.Content]bool{}
 	v, err := place.Verify(ledger.Options{
 		Origin: p.Settings.Origin, TrustRoot: p.Settings.TrustRoot, Expect: slices.Concat(expect, receipts), Decode: true, EverySeal: o.Strict,
 		Visit: func(r ledger.Record) error {
@@ -108,6 +109,9 @@ func (p *Place) report(ctx context.Context, o LedgerOptions, a *LedgerReport) er
 			}
 			if err := tiles.Visit(r); err != nil || !o.Strict {
 				return err
+			}
+			if b, ok := r.Body.(*evidence.AttemptRegistered); ok {
+				targets[b.Plan.TargetDigest] = true
 			}
 			operators.Visit(r)
 			due.visit(r)
@@ -164,6 +168,9 @@ func (p *Place) report(ctx context.Context, o LedgerOptions, a *LedgerReport) er
 		a.Notes = append(a.Notes, slices.Sorted(maps.Values(p.ownWitnesses(pins, v)))...)
 	}
 	a.Problems = append(a.Problems, due.problems(cadence, cosigned, p.Now(), v.Size, o.Covers)...)
+	for d := range targets {
+		vault.Get(d, maxEvidence) // nothing rests on it and attempts may lack it; a wrong copy is noted
+	}
 	wrong, err := vault.WrongCopies(maxEvidence)
 	if err != nil {
 		return err

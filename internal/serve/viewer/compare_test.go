@@ -232,6 +232,32 @@ func (v *Viewer) compareFor(a, b string) (*compareData, error) {
 	return data, v.fillComparison(&page{}, data, url.Values{}, v.r.History.Attempt(a), v.r.History.Attempt(b))
 }
 
+// TestAnAttemptThatWaitsForAnswersIsNotCompared: the page says why, and no number.
+func TestAnAttemptThatWaitsForAnswersIsNotCompared(t *testing.T) {
+	v := openDip(t)
+	a, b := attemptsOf(t, v, "inline")
+	waiting := *v.r.History.Attempt(b).Finished
+	waiting.Unanswered = 3
+	v.r.History.Attempt(b).Finished = &waiting
+	body := get(t, v, "/compare?"+url.Values{"a": {a}, "b": {b}}.Encode()).Body.String()
+	wantParts(t, body, "There is no comparison", "has no score: 3 of 30 cases")
+	if strings.Contains(body, "lost") || strings.Contains(body, "Solve rate") {
+		t.Error("there are numbers of an attempt that has no score")
+	}
+}
+
+// TestATargetThatIsKnownByItsDigestOnlyIsSaidToBe, as of attempts before targets were kept.
+func TestATargetThatIsKnownByItsDigestOnlyIsSaidToBe(t *testing.T) {
+	v := openDip(t)
+	a, b := attemptsOf(t, v, "inline")
+	v.r.History.Attempt(a).Plan.TargetDigest[0] ^= 1 // of which there is nothing
+	body := get(t, v, "/compare?"+url.Values{"a": {a}, "b": {b}}.Encode()).Body.String()
+	wantParts(t, body, "only digests are known: the target as it was in "+a, "the prompt changed", "[-shop policy.")
+	if strings.Contains(body, "blake3:") {
+		t.Error("a changed target is shown by digests")
+	}
+}
+
 // TestNothingToCompareIsSaid: a fresh workspace has no pair.
 func TestNothingToCompareIsSaid(t *testing.T) {
 	v := openDip(t)
