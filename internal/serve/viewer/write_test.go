@@ -518,10 +518,17 @@ func TestADraftIsSignedAsItWasShown(t *testing.T) {
 	if _, err := os.Stat(file); err != nil {
 		t.Fatal(err)
 	}
-	// A byte of a file changes after the yes.
+	// A byte of a file changes before the form is sent.
 	o.open("example-alice")
 	was, err := os.ReadFile(file)
 	o.must(err)
+	sent := o.form(at, desk.Sign)
+	o.must(os.WriteFile(file, append([]byte(" "), was...), 0o644))
+	if w := ask(o.door, o.wish(sent)); w.Code != 409 || len(o.asked) > 0 {
+		t.Errorf("a file that changed since the look: %d, %d asked", w.Code, len(o.asked))
+	}
+	o.must(os.WriteFile(file, was, 0o644))
+	// And after the yes.
 	o.answers = func(context.Context, *desk.Act) (bool, error) {
 		return true, os.WriteFile(file, append([]byte(" "), was...), 0o644)
 	}

@@ -76,6 +76,7 @@ func TestEveryPageOfTheViewerReadsWithoutScripts(t *testing.T) {
 		{"/golden/desk/default/order-late", []string{"Diverges"}},
 		{"/corpus", []string{"refunds", "Verified", "desk", "builtin:adversarial"}},
 		{"/corpus/refunds", []string{"refund-by-injection"}},
+		{"/review", []string{"What people said", signed, "0 of 5", "tally view --write"}},
 		{"/judges", []string{"What models said", "replayed recordings", "How the judges behaved"}},
 		{"/promotion/refunds", []string{"bronze", "Recommended", "Not met"}},
 		{"/audit/" + signed, []string{"answer-leakage", "no-work-pass", "judge-injection", "Skipped"}},
