@@ -222,7 +222,7 @@ func (s surface) shown(t *testing.T, l *trial, v *viewer.Viewer) string {
 		}
 		return w.Body.String()
 	}
-	out := t.TempDir() + "/out"
+	out := t.TempDir() + "/out.eval" // one format asks for an ending, and the others take any
 	var args []string
 	for _, a := range s.args {
 		args = append(args, strings.NewReplacer("OUT", out, "KEY", l.key("operator"), "WHEEL", l.path("wheel")).Replace(a))
