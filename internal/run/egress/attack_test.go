@@ -60,7 +60,7 @@ var attacks = []struct {
 	{"CONNECT to a private address", "CONNECT 169.254.169.254:80 HTTP/1.1\r\nHost: 169.254.169.254:80\r\nAUTH\r\n", "egress:unlisted", 403},
 	{"CONNECT without a port", "CONNECT api.example.com HTTP/1.1\r\nHost: api.example.com\r\nAUTH\r\n", "egress:malformed", 400},
 	{"CONNECT with a body", "CONNECT api.example.com:443 HTTP/1.1\r\nHost: api.example.com:443\r\nContent-Length: 2\r\nAUTH\r\nhi", "egress:malformed", 400},
-	{"https in the open", "GET https://api.example.com/v1/a HTTP/1.1\r\nHost: api.example.com\r\nAUTH\r\n", "egress:malformed", 400},
+	{"an https URL of another host", "GET https://evil.example/v1/a HTTP/1.1\r\nHost: evil.example\r\nAUTH\r\n", "egress:unlisted", 403},
 	{"another scheme", "GET ftp://127.0.0.1:8080/docs/a HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nAUTH\r\n", "egress:malformed", 400},
 
 	{"a length and chunks", "POST http://127.0.0.1:8080/docs/a HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nAUTHContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "egress:malformed", 400},
