@@ -385,3 +385,51 @@ func FuzzHead(f *testing.F) {
 		}
 	})
 }
+
+// Who looks for gold answers sees what was asked and what came back, as for tools, and
+// the log has the request before the program has the reply.
+func TestRequestsAndRepliesAreLookedThrough(t *testing.T) {
+	c := newCase(t, listed)
+	c.web.reply.Status, c.web.reply.Text = 200, "the answer is in the page"
+	if status, body := raw(t, c.dial(t), "GET http://127.0.0.1:8080/docs/a?q=question HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n"+auth+"\r\n"); status != 200 || body != "the answer is in the page" {
+		t.Fatalf("%d %s", status, body)
+	}
+	result := c.session.Complete("", false)
+	all := strings.Join(c.watched, "\n")
+	if !strings.Contains(all, "the answer is in the page") || !strings.Contains(all, `"q":["question"]`) {
+		t.Errorf("seen were %q", c.watched)
+	}
+	var types []trajectory.Type
+	for e := range result.Verified.Events() {
+		types = append(types, e.Type)
+	}
+	want := []trajectory.Type{trajectory.RunStartedType, trajectory.ToolProposedType, trajectory.PolicyDecisionType, trajectory.ToolExecutedType, trajectory.TransportRequestType, trajectory.RunCompletedType}
+	if !slices.Equal(types, want) {
+		t.Errorf("the events are %v", types)
+	}
+}
+
+// What a program sends to the proxy for the gateway of its case comes to the gateway,
+// without the proxy's token.
+func TestTheGatewayIsReachedThroughTheProxy(t *testing.T) {
+	c := newCase(t, listed)
+	conn := c.dial(t)
+	_, _ = io.WriteString(conn, "POST http://"+c.here+"/v1/chat/completions HTTP/1.1\r\nHost: "+c.here+"\r\n"+auth+"Content-Length: 2\r\n\r\n{}")
+	gate := <-c.toGate
+	r, err := http.ReadRequest(bufio.NewReader(gate))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(r.Body)
+	if r.URL.Path != "/v1/chat/completions" || string(body) != "{}" || r.Header.Get("Proxy-Authorization") != "" || r.Host != c.here {
+		t.Errorf("the gateway got %+v %s", r, body)
+	}
+	_, _ = io.WriteString(gate, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+	gate.Close()
+	if answer, _ := io.ReadAll(conn); !strings.HasSuffix(string(answer), "ok") {
+		t.Errorf("the program got %q", answer)
+	}
+	if found := c.violations(t); len(found) > 0 {
+		t.Errorf("%v", found)
+	}
+}
