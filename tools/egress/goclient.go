@@ -1,6 +1,6 @@
 //go:build ignore
 
-// Goclient asks as main.py does. Go leaves addresses of this machine out of the proxies
+// Command egress asks as main.py does, for .ci/conformance.d/egress. Go leaves addresses of this machine out of the proxies
 // of the environment, so the proxy is named.
 package main
 
