@@ -60,7 +60,7 @@ var attacks = []struct {
 	{"CONNECT to a private address", "CONNECT 169.254.169.254:80 HTTP/1.1\r\nHost: 169.254.169.254:80\r\nAUTH\r\n", "egress:unlisted", 403},
 	{"CONNECT without a port", "CONNECT api.example.com HTTP/1.1\r\nHost: api.example.com\r\nAUTH\r\n", "egress:malformed", 400},
 	{"CONNECT with a body", "CONNECT api.example.com:443 HTTP/1.1\r\nHost: api.example.com:443\r\nContent-Length: 2\r\nAUTH\r\nhi", "egress:malformed", 400},
-	{"https in the open", "GET https://api.example.com/v1/a HTTP/1.1\r\nHost: api.example.com\r\nAUTH\r\n", "egress:malformed", 400},
+	{"an https URL of another host", "GET https://evil.example/v1/a HTTP/1.1\r\nHost: evil.example\r\nAUTH\r\n", "egress:unlisted", 403},
 	{"another scheme", "GET ftp://127.0.0.1:8080/docs/a HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nAUTH\r\n", "egress:malformed", 400},
 
 	{"a length and chunks", "POST http://127.0.0.1:8080/docs/a HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nAUTHContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "egress:malformed", 400},
@@ -384,4 +384,52 @@ func FuzzHead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Who looks for gold answers sees what was asked and what came back, as for tools, and
+// the log has the request before the program has the reply.
+func TestRequestsAndRepliesAreLookedThrough(t *testing.T) {
+	c := newCase(t, listed)
+	c.web.reply.Status, c.web.reply.Text = 200, "the answer is in the page"
+	if status, body := raw(t, c.dial(t), "GET http://127.0.0.1:8080/docs/a?q=question HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n"+auth+"\r\n"); status != 200 || body != "the answer is in the page" {
+		t.Fatalf("%d %s", status, body)
+	}
+	result := c.session.Complete("", false)
+	all := strings.Join(c.watched, "\n")
+	if !strings.Contains(all, "the answer is in the page") || !strings.Contains(all, `"q":["question"]`) {
+		t.Errorf("seen were %q", c.watched)
+	}
+	var types []trajectory.Type
+	for e := range result.Verified.Events() {
+		types = append(types, e.Type)
+	}
+	want := []trajectory.Type{trajectory.RunStartedType, trajectory.ToolProposedType, trajectory.PolicyDecisionType, trajectory.ToolExecutedType, trajectory.TransportRequestType, trajectory.RunCompletedType}
+	if !slices.Equal(types, want) {
+		t.Errorf("the events are %v", types)
+	}
+}
+
+// What a program sends to the proxy for the gateway of its case comes to the gateway,
+// without the proxy's token.
+func TestTheGatewayIsReachedThroughTheProxy(t *testing.T) {
+	c := newCase(t, listed)
+	conn := c.dial(t)
+	_, _ = io.WriteString(conn, "POST http://"+c.here+"/v1/chat/completions HTTP/1.1\r\nHost: "+c.here+"\r\n"+auth+"Content-Length: 2\r\n\r\n{}")
+	gate := <-c.toGate
+	r, err := http.ReadRequest(bufio.NewReader(gate))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(r.Body)
+	if r.URL.Path != "/v1/chat/completions" || string(body) != "{}" || r.Header.Get("Proxy-Authorization") != "" || r.Host != c.here {
+		t.Errorf("the gateway got %+v %s", r, body)
+	}
+	_, _ = io.WriteString(gate, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+	gate.Close()
+	if answer, _ := io.ReadAll(conn); !strings.HasSuffix(string(answer), "ok") {
+		t.Errorf("the program got %q", answer)
+	}
+	if found := c.violations(t); len(found) > 0 {
+		t.Errorf("%v", found)
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"tallystick/internal/record/digest"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/policy"
 	"tallystick/internal/run/session"
@@ -60,6 +61,7 @@ type caseRun struct {
 	web     *website
 	here    string
 	toGate  chan net.Conn // what the gateway got
+	watched []string      // by those who look for gold answers
 }
 
 func newCase(t testing.TB, rules Rules) *caseRun {
@@ -75,6 +77,7 @@ func newCase(t testing.TB, rules Rules) *caseRun {
 	c.session, err = session.New(session.Config{
 		Run:   trajectory.RunStarted{Attempt: "a-1", Case: "c", Class: "k", Execution: 1, Repeat: 1, Target: "t"},
 		Rules: compiled, Source: "cassette", Web: c.web,
+		Watch: func(text string, _ digest.Content, _ bool) { c.watched = append(c.watched, text) }, // the session has its lock
 	})
 	if err != nil {
 		t.Fatal(err)

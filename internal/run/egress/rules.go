@@ -267,8 +267,8 @@ func (u *Unlisted) url() string { return URL(u.Scheme, u.Host, u.Port, u.Path) }
 // Line is the line by which a target would permit the request.
 func (u *Unlisted) Line() string {
 	host := u.Host
-	if strings.Contains(host, ":") {
-		host = strconv.Quote(host)
+	if _, err := netip.ParseAddr(host); err == nil {
+		host = strconv.Quote(host) // YAML has other readings of an address
 	}
 	line := "- {host: " + host
 	if u.Scheme != "https" {

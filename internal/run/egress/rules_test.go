@@ -53,6 +53,7 @@ func TestTheLineToAdd(t *testing.T) {
 	}{
 		{Unlisted{Method: "GET", Scheme: "https", Host: "a.example", Port: 443, Path: "/"}, "- {host: a.example}"},
 		{Unlisted{Method: "POST", Scheme: "https", Host: "a.example", Port: 8443, Path: "/v1/search"}, `- {host: a.example, ports: [8443], methods: [POST], paths: ["/v1/"]}`},
+		{Unlisted{Method: "GET", Scheme: "https", Host: "10.0.0.1", Port: 443, Path: "/"}, `- {host: "10.0.0.1"}`},
 		{Unlisted{Method: "GET", Scheme: "http", Host: "::1", Port: 80, Path: "/a"}, `- {host: "::1", scheme: http}`},
 	} {
 		if got := tt.u.Line(); got != tt.want {

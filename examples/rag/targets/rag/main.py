@@ -34,7 +34,7 @@ found = post(STORE + "/collections/handbook/search", {"vector": vector, "limit":
 with urllib.request.urlopen(found["hits"][0]["url"]) as reply:
     page = html.unescape(re.sub(r"<[^>]+>", " ", reply.read().decode()))
 
-answer = model("/chat/completions", {"model": "handbook-answers", "messages": [
+answer = model("/chat/completions", {"model": "handbook-answers", "max_tokens": 200, "messages": [
     {"role": "system", "content": "Answer from the page and nothing else.\n\n" + " ".join(page.split())},
     {"role": "user", "content": question}]})
 print(answer["choices"][0]["message"]["content"])
