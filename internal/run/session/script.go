@@ -136,6 +136,12 @@ func compose(api wire.API, request cassette.Request, body []byte, r *scenario.Re
 	} else {
 		call.Response.Body, err = wire.Body(api, answer(r, n, usage))
 	}
+	if err != nil && !api.Converses() {
+		// A reply of words is no answer to a request for vectors. The agent that sent
+		// one is told so and may go on, as by a provider that does not have the model.
+		call.Response.Status = 400
+		call.Response.Body, err = canon.Marshal(map[string]any{"error": map[string]any{"type": "authored_error", "message": "the case has no vectors for this request"}})
+	}
 	if err != nil {
 		return nil, err
 	}
