@@ -81,9 +81,9 @@ func TestEveryCaseLeadsToTheNext(t *testing.T) {
 	v := openShop(t)
 	next := regexp.MustCompile(`<a rel="next" href="([^"]+)" title`)
 	at, seen := "", map[string]bool{}
-	rows := regexp.MustCompile(`href="(/attempt/hostile\.default\.1/case/[^"/]+)"`)
+	rows := regexp.MustCompile(`[?;]show=([^"&]+)`)
 	list := rows.FindAllStringSubmatch(get(t, v, "/attempt/hostile.default.1").Body.String(), -1)
-	for at = list[0][1]; !seen[at]; {
+	for at = "/attempt/hostile.default.1/case/" + list[0][1]; !seen[at]; {
 		seen[at] = true
 		m := next.FindStringSubmatch(get(t, v, at).Body.String())
 		if m == nil {

@@ -53,7 +53,7 @@ func policy(t *testing.T, d *Data) ledger.Policy {
 var layouts = map[int]string{
 	1: "7080bc6d109669c2a3c66cc0249fb8d1c0c6ee0483521386cd2068fe921980d2",
 	2: "5526b2f8d7cb60c25e0815dcc0c3f487a3bd5972bde142584e23ecb8a9d06b78",
-	3: "db1c4267a97d232f8f470c6eb1f8168f2585c311c733fa95d8a9a91bd59f7273",
+	3: "67963fbe184e996ea51a2c17e24915d4552617bed277ab63b70333f0073555d3",
 }
 
 func TestAnotherLayoutHasAnotherNumber(t *testing.T) {
