@@ -6,6 +6,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"tallystick/internal/read/conversation"
+	"tallystick/internal/run/trajectory"
 )
 
 var (
@@ -111,5 +114,24 @@ func TestEventsAreFilteredByKind(t *testing.T) {
 	all, some := get(t, v, page).Body.String(), get(t, v, page+"?kind=model").Body.String()
 	if !strings.Contains(all, "Run started") || !strings.Contains(all, "data-all=") || strings.Contains(some, "<strong>Run started") || !strings.Contains(some, "The model answered") || strings.Contains(some, "data-all=") {
 		t.Error("the filter does not leave the events of one kind")
+	}
+}
+
+func TestTheOutlineNamesWhateverWentWrong(t *testing.T) {
+	items := []conversation.Item{
+		{Speech: &conversation.Speech{Role: conversation.User}}, {Speech: &conversation.Speech{Role: conversation.Assistant}},
+		{Exchange: &conversation.Exchange{}}, {Call: &conversation.Call{Name: "look"}}, {Memory: &conversation.Memory{Key: "k"}},
+		{Files: &conversation.Files{}}, {Note: &conversation.Note{Type: trajectory.ErrorType}},
+	}
+	for i := range items {
+		items[i].Bad, items[i].Events = true, []int{i + 1}
+	}
+	s := &talk{Conversation: &conversation.Conversation{Turns: []conversation.Turn{{N: 1, Items: items}}}}
+	var said []string
+	for _, l := range s.outlineItems(1) {
+		said = append(said, l.Text)
+	}
+	if got, want := strings.Join(said, "; "), "User; Model, no answer; look; memory k; 0 files; "+titles[trajectory.ErrorType]; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

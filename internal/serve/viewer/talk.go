@@ -295,13 +295,15 @@ func (s *talk) outlineItems(n int) (list []link) {
 				text = "User"
 			case item.Exchange != nil && item.Exchange.Reply != nil:
 				text = "Model"
+			case item.Exchange != nil:
+				text = "Model, no answer"
 			case item.Call != nil:
 				text = item.Call.Name
 			case item.Memory != nil:
 				text = "memory " + item.Memory.Key
 			case item.Files != nil:
 				text = plural(len(item.Files.Changed), "file")
-			case item.Bad:
+			case item.Note != nil && item.Bad:
 				text = titles[item.Note.Type]
 			}
 			if text != "" && len(list) < maxItemsOfTurn {
