@@ -49,7 +49,7 @@ func TestProgramsThatCannotStart(t *testing.T) {
 	if exec.Command("/usr/bin/python3", "-c", "").Run() == nil {
 		tests = append(tests, []struct{ name, command, says, cured string }{
 			{"module", "command: [/usr/bin/python3, \"-c\", \"import tallystick_x\"], source: agent.py", `add the line "venv: .venv" to the target, and install it there: .venv/bin/pip install tallystick_x`, ""},
-			{"beside", "command: [/usr/bin/python3, /agent/agent.py], source: agent.py", `helper lies beside agent.py, and source names that file alone: name its folder, as in "source: ."`,
+			{"beside", "command: [/usr/bin/python3, /agent/agent.py], source: agent.py", `helper.py lies beside agent.py, and source names that file alone: name its folder, as in "source: ."`,
 				"command: [/usr/bin/python3, /agent/agent.py], source: ."},
 			{"no-file", "command: [/usr/bin/python3, /agent/main.py], source: agent.py", "source or files does not have it: /agent has agent.py", ""},
 		}...)

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"tallystick/internal/read/gate"
 	"tallystick/internal/read/scorecard"
@@ -129,10 +130,10 @@ func causeOf(x *scorecard.ChangeRow, r *gate.Row) (title, told string) {
 // groupKey is what cases of one cause have in common: of a prompt the words that went and
 // came, without those around them, which are each case's own.
 func groupKey(change, title, told string) string {
-	return strings.Join(append([]string{change, title}, marksInText.FindAllString(told, -1)...), "\x00")
+	return strings.Join(append([]string{change, title}, marksInText().FindAllString(told, -1)...), "\x00")
 }
 
-var marksInText = regexp.MustCompile(`(?s)\[-.*?-\]|\{\+.*?\+\}`)
+var marksInText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)\[-.*?-\]|\{\+.*?\+\}`) })
 
 // otherModel reports whether one model is asked in place of another, and nothing else of
 // the prompts is told.

@@ -168,11 +168,6 @@ func valueOf(seq int, at string, raw []byte) Text {
 	return t
 }
 
-// stringOf is a text that an event has in the open.
-func stringOf(seq int, at, s string) *Text {
-	return &Text{Event: seq, At: at, Head: s, Bytes: int64(len(s))}
-}
-
 // contentOf is a text for which an event has a content.
 func contentOf(seq int, at string, c *trajectory.Content) *Text {
 	return &Text{Event: seq, At: at, IsContent: true, Head: c.Head, Bytes: c.Bytes, Digest: c.Digest, Cut: c.Truncated, Redacted: c.Redacted}

@@ -19,6 +19,7 @@ var elsewhere = map[string]string{
 	"attempt.registered.plan.judges_digest":       "the bench",
 	"attempt.registered.plan.judge_digest":        "the bench",
 	"attempt.registered.plan.judge_question":      "of the parts of the bench that decide what a judge is asked",
+	"attempt.registered.plan.prices_digest":       "of the list of prices: providers.yaml and what this version ships",
 	"attempt.registered.plan.cases.digest":        "the bench",
 	"attempt.registered.plan.cases.cassette":      "the bench",
 	"attempt.registered.plan.parameters.digest":   "the workspace: a file that the target names",

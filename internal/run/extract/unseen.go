@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/expression"
@@ -128,13 +129,13 @@ const (
 	maxProbes  = 2000
 )
 
-var digits = regexp.MustCompile(`[0-9]+`)
+var digits = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[0-9]+`) })
 
 // multiplicities are how many events of a type are thought of: few, many, and the
 // numbers that the expression itself compares with.
 func multiplicities(source string) []int {
 	list := []int{1, 2, manyProbes}
-	for _, text := range digits.FindAllString(source, 8) {
+	for _, text := range digits().FindAllString(source, 8) {
 		if n, err := strconv.Atoi(text); err == nil && n > 0 && n < maxProbes {
 			list = append(list, n, n+1)
 		}

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"regexp"
+	"sync"
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/evidence"
@@ -77,14 +78,14 @@ func (r *run) blame(ctx context.Context, attempts []sandbox.Attempt) (agents, te
 
 // byChance is what differs between two runs of one test by itself: ports, and the numbers
 // of processes.
-var byChance = regexp.MustCompile(`:[0-9]+$|/proc/[0-9]+`)
+var byChance = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`:[0-9]+$|/proc/[0-9]+`) })
 
 // actOf is an act with its subject, the same in every run of one program.
 func actOf(a sandbox.Attempt) string {
 	if a.Act == calls.Flood { // its subject is how many there were
 		return string(a.Act)
 	}
-	return string(a.Act) + " " + a.What + " " + byChance.ReplaceAllString(a.Detail, "")
+	return string(a.Act) + " " + a.What + " " + byChance().ReplaceAllString(a.Detail, "")
 }
 
 // hasOther reports whether there is an act that is not among those of the test.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"tallystick/internal/read/history"
 )
@@ -103,14 +104,14 @@ func (v *Viewer) contentOf(own *http.Request) (*caseContent, error) {
 	return one, err
 }
 
-var linkAttribute = regexp.MustCompile(` href="[^"]*"`)
+var linkAttribute = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` href="[^"]*"`) })
 
 // insideOf leads the links of a case's page to itself, or to other cases of the attempt,
 // to the same beside the list: what tabs and windows choose stays where the reader is.
 // Texts have no quotes of their own, so what matches is an attribute.
 func insideOf(content template.HTML, own *url.URL, attempt string, q url.Values) template.HTML {
 	cases := address("attempt", attempt, "case") + "/"
-	return template.HTML(linkAttribute.ReplaceAllStringFunc(string(content), func(link string) string {
+	return template.HTML(linkAttribute().ReplaceAllStringFunc(string(content), func(link string) string {
 		ref := html.UnescapeString(link[len(` href="`) : len(link)-1])
 		to, err := own.Parse(ref)
 		if err != nil || to.Host != "" || strings.HasPrefix(ref, "#") {
