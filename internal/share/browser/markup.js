@@ -1,8 +1,9 @@
 // What may stand in a cell whose text is compared: the elements that package markup makes
-// of Markdown, JSON and code. They hide marks such as "**" and never words, so the text
+// of Markdown, JSON and code, and <ins> and <del>, in which a comparison puts what only one
+// side has. They hide marks such as "**" and never words, so the text
 // content of a cell is what was recorded, and what a reader sees is too.
 
-const MARKUP_TAGS = ["p", "span", "strong", "em", "del", "code", "ul", "li", "blockquote", "div", "table", "thead", "tbody", "tr", "th", "td"];
+const MARKUP_TAGS = ["p", "span", "strong", "em", "del", "ins", "code", "ul", "li", "blockquote", "div", "table", "thead", "tbody", "tr", "th", "td"];
 const MARKUP_CLASSES = ["md", "rule", "bullet", "level", "level2", "level3", "h1", "h2", "h3", "fence", "lang", "block", "sheet", "link", "url", "ji", "jc", "nl", "tk", "ts", "tn", "tm", "tl", "plus", "minus"];
 
 // Marks that may be hidden anywhere, and those that mean something where a line begins.

@@ -26,12 +26,21 @@ var (
 	sql        = language{keywords: " add all alter and as asc between by case check column constraint create cross default delete desc distinct drop else end exists foreign from full group having if in index inner insert into is join key left like limit not offset on or order outer primary references right select set table then union unique update using values view when where with ", literals: " null true false ", comments: []string{"--"}, block: true, quotes: `"'`, anyCase: true}
 )
 
-var languages = map[string]*language{
-	"sh": &shell, "bash": &shell, "shell": &shell, "zsh": &shell, "console": &shell,
-	"py": &python, "python": &python, "python3": &python,
-	"go": &golang, "golang": &golang,
-	"js": &javascript, "javascript": &javascript, "jsx": &javascript, "mjs": &javascript, "ts": &javascript, "tsx": &javascript, "typescript": &javascript,
-	"sql": &sql, "sqlite": &sql, "postgresql": &sql, "mysql": &sql,
+// languageCalled finds a language by a name that people use, nil if it is not known.
+func languageCalled(name string) *language {
+	switch name {
+	case "sh", "bash", "shell", "zsh", "console":
+		return &shell
+	case "py", "python", "python3":
+		return &python
+	case "go", "golang":
+		return &golang
+	case "js", "javascript", "jsx", "mjs", "ts", "tsx", "typescript":
+		return &javascript
+	case "sql", "sqlite", "postgresql", "mysql":
+		return &sql
+	}
+	return nil
 }
 
 // Code shows a program text. What is in no language that is known is shown as it is.
@@ -44,7 +53,7 @@ func Code(text, name string) string {
 	}
 	w := &writer{}
 	w.open("code", "block")
-	if l := languages[name]; l != nil {
+	if l := languageCalled(name); l != nil {
 		l.write(w, text)
 	} else {
 		w.text(text)

@@ -19,8 +19,9 @@ import (
 	"strings"
 )
 
-// Tags are the elements that are made. markup.js has the same list.
-var Tags = []string{"p", "span", "strong", "em", "del", "code", "ul", "li", "blockquote", "div", "table", "thead", "tbody", "tr", "th", "td"}
+// Tags are the elements that are made, and "ins", which only comparisons have. markup.js has
+// the same list.
+var Tags = []string{"p", "span", "strong", "em", "del", "ins", "code", "ul", "li", "blockquote", "div", "table", "thead", "tbody", "tr", "th", "td"}
 
 // Classes are the classes of the elements.
 var Classes = []string{
