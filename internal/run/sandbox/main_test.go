@@ -98,7 +98,7 @@ var runAsOrdinaryUser = sync.OnceValues(func() (out []byte, err error) {
 	if out, err := exec.Command("cp", self, exe).CombinedOutput(); err != nil {
 		return out, err
 	}
-	args := []string{"-test.timeout=14m"}
+	args := []string{"-test.timeout=30m"}
 	for _, a := range os.Args[1:] {
 		if strings.HasPrefix(a, "-test.v") || strings.HasPrefix(a, "-test.short") {
 			args = append(args, a)
