@@ -217,6 +217,8 @@ func TestALongLedgerIsFetchedInRounds(t *testing.T) {
 func TestTheSecondWriterIsRefused(t *testing.T) {
 	s := anyServer(t)
 	a, b := founder(t, s, 1), newMachine(t, s)
+	// So long that no busy machine sleeps through it.
+	a.Lease, b.Lease = time.Minute, time.Minute
 	l := a.mustOpen()
 	_, err := b.open(50 * time.Millisecond)
 	requireRefusal(t, err, refusal.LedgerBusy, "another process writes to the ledger at s3://")
