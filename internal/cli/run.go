@@ -158,7 +158,7 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 		return err
 	}
 	r := &runner{env: env, o: o, past: &harness.Past{}, ran: map[string]bool{}, local: local}
-	c, err := place.ReadCorpus(o.trustRoot, dossier.Ask{Git: true, Again: o.files().Any(), ShowHeldOut: o.spec.ShowHeldOut, Visit: r.visit, Want: r.wants})
+	c, err := place.ReadCorpus(o.trustRoot, dossier.Ask{Git: true, Again: o.files().Any(), Recent: !r.needsRecords(), ShowHeldOut: o.spec.ShowHeldOut, Visit: r.visit, Want: r.wants})
 	if err != nil {
 		return err
 	}
@@ -189,6 +189,9 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 	}
 	if aerr := env.Answer(one.answer, func(out io.Writer) { runText(out, one.answer, one.byRubric) }); aerr != nil {
 		return aerr
+	}
+	if rerr := c.Reading.Remember(); rerr != nil {
+		return rerr
 	}
 	return err
 }
@@ -339,6 +342,13 @@ func (r *runner) visit(rec ledger.Record) error {
 		return nil
 	}
 	return r.past.Visit(rec)
+}
+
+// needsRecords reports whether the command reads records of attempts that are in the
+// ledger before it begins.
+func (r *runner) needsRecords() bool {
+	spec := &r.o.spec
+	return r.o.baseline != "" || r.o.files().Any() || spec.Resume || spec.Cache || spec.ErrorsOf != ""
 }
 
 // wants are the attempts whose records the reports of the command need: its own, those

@@ -37,6 +37,11 @@ type Ask struct {
 	// a run or a publication must not build on a ledger that was put
 	// back.
 	Git bool
+	// Recent says that the caller adds to the ledger and needs no records of the attempts
+	// that are in it. Then the Reading begins from what this machine keeps of the ledger's
+	// past, if that serves ([sequencer.Recollection]), and Visit is not shown the records
+	// of cases that were read before.
+	Recent bool
 	// Visit sees each entry of the ledger besides, undecoded. It may be nil.
 	Visit func(ledger.Record) error
 
@@ -54,6 +59,7 @@ type Reading struct {
 	History *history.History
 
 	ask      Ask
+	recalled *recall // nil unless only what is recent is asked for
 	reader   *history.Reader
 	people   people
 	verified *ledger.Verified
@@ -103,6 +109,12 @@ func (p *Place) Read(ask Ask) (*Reading, error) {
 		}
 	}
 	r.reader = history.NewReader(history.Options{Want: ask.Want, Until: ask.until, Marks: ask.Again || ask.Prove, CaseList: r.caseList, Pinned: r.pinnedLedgers, Cosigned: r.cosigned})
+	if ask.Recent && !ask.Again && !ask.Prove {
+		r.recalled = &recall{}
+		if err := r.recall(); err != nil {
+			return nil, err
+		}
+	}
 	if err := r.Refresh(); err != nil {
 		return nil, err
 	}
@@ -209,6 +221,7 @@ func (r *Reading) Refresh() error {
 // visit gathers what is not the history's.
 func (r *Reading) visit(rec ledger.Record) error {
 	r.git.visit(rec)
+	r.recalled.note(rec)
 	if err := r.people.visit(rec); err != nil {
 		return err
 	}

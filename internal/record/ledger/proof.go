@@ -11,6 +11,11 @@ import (
 type Tree struct {
 	size   int64
 	hashes rows[tlog.Hash] // in the storage order of package tlog
+
+	// Of a tree that was not built from its first leaf: the reader of the hashes before,
+	// and how many those are. See [Published].
+	base  tlog.HashReader
+	below int64
 }
 
 // A rows is a long list, kept in pieces, so that it is never copied to a larger
@@ -52,11 +57,26 @@ func (t *Tree) Size() int64 { return t.size }
 // ReadHashes is for package tlog.
 func (t *Tree) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	out := make([]tlog.Hash, len(indexes))
+	var below, places []int64
 	for i, n := range indexes {
-		if n < 0 || n >= t.hashes.n {
-			return nil, fmt.Errorf("hash %d of a tree with %d", n, t.hashes.n)
+		switch {
+		case n >= 0 && n < t.below:
+			below, places = append(below, n), append(places, int64(i))
+		case n < 0 || n-t.below >= t.hashes.n:
+			return nil, fmt.Errorf("hash %d of a tree with %d", n, t.below+t.hashes.n)
+		default:
+			out[i] = t.hashes.at(n - t.below)
 		}
-		out[i] = t.hashes.at(n)
+	}
+	if len(below) == 0 {
+		return out, nil
+	}
+	read, err := t.base.ReadHashes(below)
+	if err != nil {
+		return nil, err
+	}
+	for i, place := range places {
+		out[place] = read[i]
 	}
 	return out, nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"os"
 	"slices"
 
 	"tallystick/internal/record/seal"
@@ -65,14 +64,10 @@ func (v *Verified) sameFiles(segments []Segment) bool {
 	last := len(v.files) - 1
 	for i, then := range v.files {
 		now := segments[i]
-		if now.Name != then.Name || now.First != then.First || (now.File == nil) != (then.File == nil) || i < last && now.Size != then.Size {
+		if now.Name != then.Name || now.First != then.First || i < last && now.Size != then.Size || !now.File.sameFile(then.File) {
 			return false
 		}
-		if now.File == nil {
-			continue
-		}
-		touched := !now.File.ModTime().Equal(then.File.ModTime())
-		if !os.SameFile(now.File, then.File) || touched && now.Size == then.Size {
+		if now.File.touchedSince(then.File) && (i < last || now.Size == then.Size) {
 			return false
 		}
 	}
@@ -121,6 +116,7 @@ func (w *walk) takeUp(v *Verified) error {
 	w.time, w.signers, w.inForce, w.history = v.LastTime, v.Signers, v.Signers, v.history
 	w.once = v.once
 	w.met = slices.Clip(v.met)
+	w.recent = v.recent.clone()
 	end, _ := v.knownAt(v.chain.size)
 	w.noteMet(end)
 	w.sealed = *v

@@ -42,7 +42,7 @@ func (w *walk) seal(check, text []byte) error {
 		head:      TreeHead{Origin: w.chain.origin, Size: size},
 		edge:      append([]tlog.Hash(nil), w.chain.edge...),
 		signature: signature,
-		keyHash:   binary.BigEndian.Uint32(signature),
+		keyHash:   keyHashOf(signature),
 		signers:   w.inForce,
 		at:        w.time,
 	}
@@ -96,3 +96,6 @@ func (w *walk) checkSeal(s *pendingSeal) error {
 func sealProblem(s *pendingSeal, name refusal.Name, format string, args ...any) *Problem {
 	return &Problem{Index: s.head.Size - 1, Kind: "seal", Detail: fmt.Sprintf(format, args...), Name: name}
 }
+
+// keyHashOf says which key a signature claims to be of.
+func keyHashOf(signature []byte) uint32 { return binary.BigEndian.Uint32(signature) }

@@ -30,6 +30,7 @@ type Leaves struct {
 	Origin string
 	prev   rows[digest.ID] // of the first entry of each bundle: the others follow
 	cont   rows[digest.Content]
+	first  int64 // index of the first entry that is noted, where a bundle begins
 }
 
 // Add notes the next entry.
@@ -131,9 +132,9 @@ func parseTile(path string) (t tlog.Tile, ok bool) {
 func (l *Leaves) bundle(first int64, n int) []byte {
 	leaf := AppendLeaf(nil, l.Origin, first+int64(n), digest.ID{}, digest.Content{}) // as long as any here, or longer
 	out := make([]byte, 0, n*(2+len(leaf)))
-	prev := l.prev.at(first / tileWidth)
+	prev := l.prev.at((first - l.first) / tileWidth)
 	for i := first; i < first+int64(n); i++ {
-		content := l.cont.at(i)
+		content := l.cont.at(i - l.first)
 		leaf = AppendLeaf(leaf[:0], l.Origin, i, prev, content)
 		out = binary.BigEndian.AppendUint16(out, uint16(len(leaf)))
 		out = append(out, leaf...)

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"io/fs"
 	"slices"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -22,9 +21,10 @@ type Segment struct {
 	Name  string
 	First int64 // index of its first entry, which its file name states
 	Size  int64 // in bytes, if known: how much memory reading it takes
-	// File describes the file, if it is one: a verification that continues an
-	// earlier one sees from it that the file is still the same.
-	File fs.FileInfo
+	// File tells the file from others and from itself after a change, if it is one: a
+	// verification that continues an earlier one sees from it that the file is still
+	// the same.
+	File FileID
 	// Open opens it for reading from that byte on.
 	Open func(from int64) (io.ReadCloser, error)
 }
@@ -89,6 +89,7 @@ type Verified struct {
 	lastSeal  pendingSeal
 	files     []Segment // as they were, without Open
 	met       []known   // what was compared with expectations, in order of size
+	recent    recent    // the last entries
 	decoded   bool
 	everySeal bool
 }
@@ -209,6 +210,7 @@ type walk struct {
 	once    Once
 	known   int64   // entries that an earlier verification has shown
 	met     []known // what was compared with expectations
+	recent  recent  // the last entries
 
 	// What the last good seal covers.
 	sealed   Verified
@@ -402,6 +404,7 @@ func (w *walk) entry(check, text []byte, l *line) error {
 		}
 	}
 	pos := w.chain.Append(l.content)
+	w.recent.add(pos)
 	w.time = env.Time
 	w.unsealed++
 	if err := w.expected(); err != nil {
@@ -537,7 +540,7 @@ func (w *walk) finish(segments []Segment) (*Verified, error) {
 			Detail: fmt.Sprintf("%s covers %d entries, this ledger ends after %d", e.Source, e.Size, v.Size),
 			Fork:   &Fork{Source: e.Source, Expected: e.TreeHead, Found: v.TreeHead}}
 	}
-	v.lastSeal, v.met = *w.pending, w.met
+	v.lastSeal, v.met, v.recent = *w.pending, w.met, w.recent.before(v.Size)
 	for _, s := range segments {
 		s.Open = nil
 		v.files = append(v.files, s)

@@ -58,11 +58,12 @@ const (
 	NamespaceDisposition Namespace = "tallystick-disposition" // what a person says about a finding of an audit
 	NamespaceResult      Namespace = "tallystick-result"      // what a worker of a fleet asks and brings back
 	NamespaceWork        Namespace = "tallystick-work"        // a case that a coordinator gives out, by its operator
+	NamespaceFrontier    Namespace = "tallystick-frontier"    // what a machine keeps of a verified ledger, by its operator
 )
 
 // namespaces are all of them.
 var namespaces = []Namespace{NamespaceCase, NamespaceBench, NamespaceSigners, NamespaceAttempt, NamespaceAnchor,
-	NamespaceCorrection, NamespaceOperators, NamespaceSubmission, NamespaceSite, NamespacePage, NamespaceDisposition, NamespaceReview, NamespaceResult, NamespaceWork}
+	NamespaceCorrection, NamespaceOperators, NamespaceSubmission, NamespaceSite, NamespacePage, NamespaceDisposition, NamespaceReview, NamespaceResult, NamespaceWork, NamespaceFrontier}
 
 // A Role is something a person is trusted with beyond being known.
 type Role string

@@ -155,16 +155,11 @@ func (l *Ledger) PublishAnchorOn(ctx context.Context, on Occasion, cosigners []C
 	if err != nil {
 		return nil, err
 	}
-	tree, leaves := &ledger.Tree{}, &ledger.Leaves{Origin: tip.Origin}
 	// Walk the disk once more: what is published is what is there, and not
 	// only what this process believes it wrote; and an anchor that came here
 	// in the meantime, by git for one, is not replaced unless it agrees.
-	_, err = l.cfg.Verify(ledger.Options{Origin: l.cfg.Origin, TrustRoot: l.cfg.TrustRoot,
-		Expect: append(AnchorExpectations(anchors), ledger.Expectation{TreeHead: tip.TreeHead, Head: tip.Head, Source: "the seal just made"}),
-		Visit: func(r ledger.Record) error {
-			leaves.Add(r.Position)
-			return tree.Add(r.Leaf)
-		}})
+	tree, leaves, err := l.walkForTiles(tip, ledger.Options{Origin: l.cfg.Origin, TrustRoot: l.cfg.TrustRoot,
+		Expect: append(AnchorExpectations(anchors), ledger.Expectation{TreeHead: tip.TreeHead, Head: tip.Head, Source: "the seal just made"})})
 	if err != nil {
 		return nil, err
 	}
@@ -189,6 +184,26 @@ func (l *Ledger) PublishAnchorOn(ctx context.Context, on Occasion, cosigners []C
 		Alone: on.Alone, Git: on.Git,
 	})
 	return pub, err
+}
+
+// walkForTiles reads the ledger and gives the tree that is to be published: from where
+// the last one was published, if its tiles are what they must be, else from the start.
+func (l *Ledger) walkForTiles(tip Tip, o ledger.Options) (*ledger.Tree, *ledger.Leaves, error) {
+	tree, leaves := &ledger.Tree{}, &ledger.Leaves{Origin: tip.Origin}
+	if l.opened != nil {
+		read := func(path string) ([]byte, error) {
+			return store.ReadFile(l.cfg.FS, l.cfg.tileFile(path), maxTileBytes)
+		}
+		if t, ls, err := l.opened.Published(l.cfg.publishedSize(tip), read); err == nil {
+			tree, leaves, o.From = t, ls, l.opened
+		}
+	}
+	o.Visit = func(r ledger.Record) error {
+		leaves.Add(r.Position)
+		return tree.Add(r.Leaf)
+	}
+	_, err := l.cfg.Verify(o)
+	return tree, leaves, err
 }
 
 // cosign collects the witnesses' signatures under the checkpoint.

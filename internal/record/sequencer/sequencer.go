@@ -404,7 +404,7 @@ func (p Place) Segments() ([]ledger.Segment, error) {
 			Name:  filepath.Base(f.Path),
 			First: int64(f.First),
 			Size:  f.Size,
-			File:  f.Info,
+			File:  fileID(f.Info),
 			Open: func(from int64) (io.ReadCloser, error) {
 				file, err := p.FS.OpenFile(f.Path, os.O_RDONLY, 0)
 				if err != nil || from == 0 {
@@ -415,6 +415,12 @@ func (p Place) Segments() ([]ledger.Segment, error) {
 		}
 	}
 	return segments, nil
+}
+
+func fileID(info fs.FileInfo) ledger.FileID {
+	id := ledger.FileID{Modified: info.ModTime().UnixNano()}
+	id.Device, id.Inode, id.Changed = store.IdentityOf(info)
+	return id
 }
 
 // A fileFrom reads a file from some byte on.

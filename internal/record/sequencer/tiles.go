@@ -27,6 +27,9 @@ func (p Place) tileFile(path string) string {
 // folders are synced.
 const tilesAtOnce = 256
 
+// maxTileBytes is more than a bundle of the longest leaves has.
+const maxTileBytes = 1 << 20
+
 // publishTiles writes the tiles that the last published tree did not have, and
 // the checkpoint last: a reader never sees one whose tiles are missing.
 func (p Place) publishTiles(tree *ledger.Tree, leaves *ledger.Leaves, tip Tip) error {
