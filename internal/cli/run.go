@@ -163,6 +163,7 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 		return err
 	}
 	defer c.Close()
+	r.tellRecalled(c.Reading)
 	setups, err := lab.Each(c, o.spec)
 	if err != nil {
 		return err
@@ -181,7 +182,7 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 		return err
 	}
 	if r.several {
-		return r.matrix(ctx, setups)
+		return r.remember(r.matrix(ctx, setups))
 	}
 	one, err := r.one(ctx, setups[0], true)
 	if one == nil {
@@ -190,7 +191,16 @@ func runRun(ctx context.Context, env *Env, o runOptions) error {
 	if aerr := env.Answer(one.answer, func(out io.Writer) { runText(out, one.answer, one.byRubric) }); aerr != nil {
 		return aerr
 	}
-	if rerr := c.Reading.Remember(); rerr != nil {
+	return r.remember(err)
+}
+
+// remember keeps what was verified for the next command, after the answer was given. What
+// a whole reading finds out is worse than what the command ended with.
+func (r *runner) remember(err error) error {
+	if r.reading == nil {
+		return err
+	}
+	if rerr := r.reading.Remember(); rerr != nil {
 		return rerr
 	}
 	return err
@@ -342,6 +352,16 @@ func (r *runner) visit(rec ledger.Record) error {
 		return nil
 	}
 	return r.past.Visit(rec)
+}
+
+// tellRecalled says that not every entry of the ledger was read.
+func (r *runner) tellRecalled(past *dossier.Reading) {
+	if past == nil {
+		return
+	}
+	if entries, whole := past.Recalled(); entries > 0 {
+		r.env.Note("the first %d entries of the ledger are as this machine sealed them; all were last read at %s (\"tally ledger verify\" reads them now)", entries, whole)
+	}
 }
 
 // needsRecords reports whether the command reads records of attempts that are in the

@@ -122,6 +122,15 @@ func (r *Reading) Remember() error {
 	return nil
 }
 
+// Recalled says how many entries the Reading took from what this machine keeps, and when
+// all of them were read last; 0 if it read them all itself.
+func (r *Reading) Recalled() (entries int64, whole evidence.Time) {
+	if r.recalled == nil || r.recalled.began == nil {
+		return 0, evidence.Time{}
+	}
+	return r.recalled.began.Frontier.Size, r.recalled.began.Whole
+}
+
 // readAll verifies every entry, which a Reading that began from what was kept did not.
 func (r *Reading) readAll() error {
 	r.Note("reading the whole ledger, %d entries, as once a day", r.verified.Size)
