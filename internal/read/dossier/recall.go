@@ -23,9 +23,8 @@ import (
 type recall struct {
 	began *sequencer.Recollection // nil if all entries were read
 	// facts are the entries that the next Reading must be shown, in the form of
-	// appendFact, and heads what the ledger was where git holds an anchor.
+	// appendFact.
 	facts []byte
-	heads map[int64]digest.ID
 }
 
 // worthKeeping is how many entries a ledger must have before its past is kept: of a
