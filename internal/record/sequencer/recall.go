@@ -23,7 +23,7 @@ import (
 // A Recollection is what this machine keeps of a ledger's verified past, so that a run
 // need not read all of it again: where the ledger ended, and the facts that a run asks
 // for. It lies in the state folder and is sealed with the operator's key. The decision
-// record docs/decisions/frontier.md says what is found later because of it than without.
+// record docs/decisions/0009-frontier.md says what is found later because of it than without.
 //
 // It lags and never leads: it is written after what it covers is on disk and was read
 // back, so every entry since is verified as always.
@@ -196,6 +196,9 @@ func (d pieces) all(s ledger.Segment) bool {
 
 // holds compares one piece.
 func (d pieces) holds(s ledger.Segment, i int) bool {
+	if i >= len(d.Digests) {
+		return d.Bytes == 0 // an empty segment has no pieces
+	}
 	found, err := pieceOf(s, int64(i)*pieceBytes, min(d.Bytes, int64(i+1)*pieceBytes))
 	return err == nil && found == d.Digests[i]
 }
