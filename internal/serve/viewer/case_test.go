@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"tallystick/internal/read/conversation"
+	"tallystick/internal/read/history"
 	"tallystick/internal/run/trajectory"
 )
 
@@ -100,8 +101,23 @@ func TestEveryCaseLeadsToTheNext(t *testing.T) {
 }
 
 func TestTheHistoryOfACaseHasAllItsRuns(t *testing.T) {
-	body := get(t, openShop(t), "/attempt/hostile.default.1/case/plain-one/history").Body.String()
-	for _, want := range []string{`href="/attempt/hostile.default.1/case/plain-one"`, `href="/attempt/hostile.default.2/case/plain-one"`, "1 of 2", "2 of 2", "this one"} {
+	v := openShop(t)
+	body := get(t, v, "/attempt/hostile.default.1/case/plain-one/history").Body.String()
+	wants := []string{"this one"}
+	// Other tests of the shop add attempts to it.
+	var runs []*history.Attempt
+	for _, a := range v.r.History.Attempts {
+		if a.Class == "hostile" {
+			runs = append(runs, a)
+		}
+	}
+	if len(runs) < 2 {
+		t.Fatalf("%d attempts", len(runs))
+	}
+	for k, a := range runs {
+		wants = append(wants, fmt.Sprintf(`href="/attempt/%s/case/plain-one"`, a.ID), fmt.Sprintf("%d of %d", k+1, len(runs)))
+	}
+	for _, want := range wants {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %s", want)
 		}
