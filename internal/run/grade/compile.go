@@ -70,6 +70,8 @@ func (n *node) gold(texts []string) []string {
 	switch n.kind {
 	case Exact, Normalised, Contains, OneOf, Number, GAIA:
 		texts = append(texts, goldTexts(n.expected)...)
+	case Official:
+		texts = append(texts, officialGold(n.expected, n.scorer)...)
 	}
 	for _, child := range n.children {
 		texts = child.gold(texts)
@@ -115,6 +117,7 @@ type node struct {
 	embedding *embeddingRule
 	calls     *callsRule // of tool_calls
 	reported  *reportedRule
+	scorer    string // of official
 
 	children  []*node
 	threshold *big.Rat
@@ -207,7 +210,7 @@ func (c *compiler) checks(at place, checks []Check) ([]*node, error) {
 
 func (c *compiler) rule(at, extractAt place, r *Rule, ex *extract.Spec) (*node, error) {
 	row := rows[r.Kind]
-	n := &node{kind: r.Kind, weight: one()}
+	n := &node{kind: r.Kind, weight: one(), scorer: r.Scorer}
 	if row.combine != nil {
 		return n, c.combination(at, n, r)
 	}

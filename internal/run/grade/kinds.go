@@ -23,6 +23,7 @@ const (
 	CEL        Kind = "cel"         // a condition holds at a turn, or at the end of each
 	Absent     Kind = "absent"      // there is no value
 	GAIA       Kind = "gaia"        // what the scorer of the GAIA leaderboard takes for the same
+	Official   Kind = "official"    // what the official code of a public suite takes for right
 	SQuAD      Kind = "squad"       // one of some texts but for articles, punctuation and case
 	TokenF1    Kind = "token_f1"    // shares enough words
 	BLEU       Kind = "bleu"        // shares enough runs of words
@@ -62,6 +63,7 @@ var graders = []kindRow{
 	{kind: CEL, needs: "expression", members: "always at_turn", validate: validateCondition, prepare: (*compiler).condition, looksAt: nothing},
 	{kind: Absent, grade: (*run).absent},
 	{kind: GAIA, members: expectation, compare: gaiaGrader},
+	{kind: Official, needs: "scorer", members: expectation, validate: validateOfficial, compare: officialGrader, fileIsJSON: true},
 	{kind: SQuAD, members: expectation, compare: squadGrader},
 	{kind: TokenF1, members: expectation + " threshold", validate: validateSimilar, compare: tokenF1.grader},
 	{kind: BLEU, members: expectation + " threshold", validate: validateSimilar, compare: bleu.grader},

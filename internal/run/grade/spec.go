@@ -113,7 +113,7 @@ type Rule struct {
 
 	Model string `json:"model,omitempty"` // embedding: whose vectors are compared
 
-	Scorer string `json:"scorer,omitempty"` // reported: the name of the score
+	Scorer string `json:"scorer,omitempty"` // reported: the name of the score; official: whose code
 
 	Checks []Check `json:"checks,omitempty"`
 }

@@ -1,0 +1,50 @@
+package grade
+
+import (
+	"tallystick/internal/record/canon"
+	"tallystick/internal/run/extract"
+	"tallystick/internal/run/official"
+)
+
+// validateOfficial wants the name of a scorer of package official.
+func validateOfficial(at place, r *Rule) error {
+	if _, err := official.Find(r.Scorer); err != nil {
+		return &placed{at.in("scorer"), err}
+	}
+	return nil
+}
+
+// officialGrader scores as the official code of a public suite does, with its bugs.
+func officialGrader(want canon.RawMessage, r *Rule) (grader, error) {
+	scorer, err := official.Find(r.Scorer)
+	if err != nil {
+		return nil, err
+	}
+	score, err := scorer.Compile(want)
+	if err != nil {
+		return nil, err
+	}
+	return func(v *extract.Value) verdict {
+		text, bad := textOf(v)
+		if bad != nil {
+			return *bad
+		}
+		switch verdict, err := score(text); {
+		case err != nil:
+			return unscored("the scorer %s: %v", scorer.Name, err)
+		case verdict.Passed:
+			return passed("by %s, %s", scorer.Name, verdict.Why)
+		default:
+			return mismatch("by %s, %s", scorer.Name, verdict.Why)
+		}
+	}, nil
+}
+
+// officialGold is the answer that a scorer expects, where it is one text.
+func officialGold(expected canon.RawMessage, scorer string) []string {
+	s, err := official.Find(scorer)
+	if err != nil {
+		return nil
+	}
+	return s.Gold(expected)
+}

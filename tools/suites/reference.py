@@ -1,0 +1,314 @@
+"""Generated outputs with the verdicts of the official code of public suites.
+
+Prints a line of JSON for each: scorer, expected, output, passed. Which outputs depends on
+the seed alone. The official functions are used as their packages have them; modules that
+they import and do not need for a verdict (the vendors' clients) are left out, so that the
+packages need none of what these need.
+
+    reference.py SEED ROWS
+"""
+
+import ast
+import builtins
+import importlib.util
+import json
+import random
+import re
+import string
+import sys
+import types
+
+import numpy
+
+rnd = random.Random(int(sys.argv[1]))
+rows = int(sys.argv[2])
+
+
+def row(scorer, expected, output, passed):
+    print(json.dumps({"scorer": scorer, "expected": expected, "output": output, "passed": bool(passed)}))
+
+
+def source(package, path):
+    root = importlib.util.find_spec(package).submodule_search_locations[0]
+    with open(root + "/" + path, encoding="utf-8") as f:
+        return f.read()
+
+
+def functions(text, names, scope):
+    """Takes functions and classes out of a module and runs nothing else of it."""
+    found = [n for n in ast.parse(text).body if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name in names]
+    assert len(found) == len(names), names
+    exec(compile(ast.Module(found, []), "official", "exec"), scope)
+    return scope
+
+
+# ---- BFCL
+
+class Config:
+    def __init__(self, underscore):
+        self.underscore_to_dot = underscore
+
+
+def stand_in(name, **members):
+    module = types.ModuleType(name)
+    vars(module).update(members)
+    sys.modules[name] = module
+
+
+stand_in("bfcl_eval.constants.model_config", MODEL_CONFIG_MAPPING={"prompting": Config(False), "fc": Config(True)})
+for language in ("java", "js"):
+    name = f"{language}_type_converter"
+    stand_in(f"bfcl_eval.eval_checker.ast_eval.type_convertor.{name}", **{name: None})
+
+from bfcl_eval.constants.enums import Language, ReturnFormat
+from bfcl_eval.eval_checker.ast_eval.ast_checker import ast_checker
+
+bfcl = functions(
+    source("bfcl_eval", "model_handler/utils.py"),
+    {"default_decode_ast_prompting", "ast_parse", "resolve_ast_call", "resolve_ast_by_type"},
+    {"ast": ast, "re": re, "json": json, "builtins": builtins, "ReturnFormat": ReturnFormat},
+)
+functions(source("bfcl_eval", "utils.py"), {"is_function_calling_format_output", "is_empty_output"}, bfcl)
+
+
+def decode(output, fc):
+    if not fc:
+        return bfcl["default_decode_ast_prompting"](output)
+    calls = []  # as the handler of OpenAI's chat completions does
+    for call in json.loads(output):
+        name = list(call.keys())[0]
+        calls.append({name: json.loads(call[name])})
+    return calls
+
+
+def bfcl_verdict(category, function, truth, output, fc):
+    try:
+        calls = decode(output, fc)
+    except Exception:
+        calls = None
+    if "relevance" in category:
+        called = calls is not None and not bfcl["is_empty_output"](calls)
+        return (not called) if "irrelevance" in category else called
+    if calls is None or not bfcl["is_function_calling_format_output"](calls):
+        return False
+    return ast_checker(function, calls, truth, Language.PYTHON, category, "fc" if fc else "prompting")["valid"]
+
+
+def lines(path):
+    return [json.loads(line) for line in source("bfcl_eval", path).splitlines() if line]
+
+
+CATEGORIES = ["simple_python", "multiple", "parallel", "parallel_multiple", "live_simple", "live_multiple", "live_parallel",
+              "live_parallel_multiple", "irrelevance", "live_irrelevance", "live_relevance"]
+tasks = []
+for category in CATEGORIES:
+    truths = {}
+    if "relevance" not in category:
+        truths = {t["id"]: t["ground_truth"] for t in lines(f"data/possible_answer/BFCL_v4_{category}.json")}
+    for task in lines(f"data/BFCL_v4_{category}.json"):
+        tasks.append((category, task["function"], truths.get(task["id"])))
+
+
+def accepted(value):
+    if isinstance(value, dict):
+        picked = {k: one_of(v) for k, v in value.items()}
+        return {k: v for k, v in picked.items() if v is not None}
+    if isinstance(value, list):
+        return [accepted(item) for item in value]
+    return value
+
+
+def one_of(values):
+    values = [v for v in values if v != ""] if isinstance(values, list) else [values]
+    return accepted(rnd.choice(values)) if values else None
+
+
+def nearly(v):
+    """Another value that is nearly the same, or as models write it."""
+    if isinstance(v, bool):
+        return rnd.choice([not v, str(v), int(v), v])
+    if isinstance(v, int):
+        return rnd.choice([v + 1, float(v), str(v), bool(v), v, -v])
+    if isinstance(v, float):
+        return rnd.choice([v + 0.1, int(v), str(v), v])
+    if isinstance(v, str):
+        return rnd.choice([v.upper(), v + " ", v.replace(" ", "-"), v + "x", v.replace(",", "\n"), "O'" + v, v + ".", v.title(), "\u00e9" + v, ""])
+    if isinstance(v, list):
+        w = list(v)
+        how = rnd.choice(["reversed", "shorter", "longer", "tuple", "item", "empty"])
+        if how == "reversed":
+            w.reverse()
+        elif how == "shorter" and w:
+            w.pop()
+        elif how == "longer":
+            w.append(rnd.choice([1, "x", 1.0, None, {}]))
+        elif how == "tuple":
+            return tuple(w)
+        elif how == "item" and w:
+            w[0] = nearly(w[0])
+        elif how == "empty":
+            w = []
+        return w
+    if isinstance(v, dict):
+        w = dict(v)
+        how = rnd.choice(["less", "more", "value", "text"])
+        if how == "less" and w:
+            w.pop(rnd.choice(list(w)))
+        elif how == "more":
+            w["zz"] = 1
+        elif how == "value" and w:
+            key = rnd.choice(list(w))
+            w[key] = nearly(w[key])
+        elif how == "text":
+            return str(w)
+        return w
+    return v
+
+
+# What models write beside calls, and spellings of calls on which parsers differ.
+ODD = [
+    '[]', '', 'I cannot help.', '[x]', "['no']", '[f()]', 'f()', '```python\n[f(a=1)]\n```', '[{}]', 'f(a=1);', '[f(a=1),]', 'f(from=1)', 'f(1,a=2)',
+    'f(a=1,2)', 'f(a=-1)', 'f(a=+5)', 'f(a=not 5)', 'f(a=~5)', 'f(a=--5)', 'f(a=f"x")', 'f(a={1,2})', 'f(a=b.c)', 'f(a=...)', 'f(a=1+2)',
+    'f(a="a"*3)', 'f(a=2**3)', 'f(a=x[1])', 'f(a=x[1:2])', 'f(a=lambda x:1)', 'f(a=[i for i in x])', 'f(*a)', 'f(**a)', 'f(a=1 if x else 2)',
+    'f(a=1==1)', 'f(a=1 and 2)', 'f(a=g(1,2))', 'f(a=g(b=1))', 'f(a=(1,2))', 'f(a=(1))', 'f(a=01)', 'f(a=0x1F)', 'f(a=1_000)', 'f(a=1e3)', 'f(a=1j)',
+    'f(a=b"x")', 'f(a=r"\\d")', 'f(a="a" "b")', 'f(a="""x\ny""")', 'f(a="x\ny")', 'f(a=“x”)', "f(a='it's')", 'a.b.c(d=1)', 'f()(a=1)', '"x".f(a=1)',
+    'f(a=1)\n\ng(b=2)', 'f(a=1), g(b=2)', '[f(a=1)] extra', 'text [f(a=1)]', 'f(a=1) # note', 'f(a={"b":1})', 'f(a={**b})', 'f(a={[1]:2})',
+    'f(a=None)', 'f(a=True)', 'f(a=true)', 'f(a=1/0)', 'f(a=10/4)', 'f(a=7//2)', 'f(a=-7%3)', 'f(a=1.)', 'f(a=.5)', 'f(a=1if x else 2)', 'f(a:1)',
+    'f(a=1 b=2)', 'f((a)=1)', 'f(a=(yield))', 'f(a:=1)', 'f((a:=1))', 'await f(a=1)', '[await f(a=1)]', 'f (a = 1)', 'f\n(a=1)', 'f(a=\n1)',
+    '\\\nf(a=1)', '[[f(a=1)]]', '[f(a=1)],[g(b=2)]', 'print("x")', 'f(a=1,a=2)', 'f(a=1,*b)', 'f(**b,*a)', 'f(x for x in y)', 'f(x for x in y, 1)',
+    'é(a=1)', 'f(é=1)', 'f(a="\\u00e9")', 'f(a="\\x4")', 'f(a="\\q")', 'class(a=1)', 'f(a=1).g(b=2)', 'f[0](a=1)', '(f(a=1))', '[(f(a=1))]',
+    '[*f(a=1)]', 'f(a=not x)', 'f(a=-x)', 'f(a=-True)', 'f(a=-"x")', 'f(a=-1.5)', 'f(a=(-1))', 'f(a=[-1,+2])', 'f(a=())', 'f(a=(1,))', "'f(a=1)'",
+    "'[f(a=1)]'", 'f(a=1)`', '[f(a=1)]\n```', '\tf(a=1)', 'f(a=1)\t', ' [f(a=1)] ', 'f(a=1 ,b = 2 )', '<f(a=1)>', '{"name":"f"}', '[{"f":"{}"}]',
+    'f(a=1)]', '[f(a=1)', 'None', '[None]', 'f(a=None.b)', 'f(a=5.real)', 'f(a=5 .real)', 'f(a=1<2<3)', 'f(a=x in y)', 'f(a=not x in y)',
+    'f(a=x is not y)', 'f(a=@b)', 'f(a=b@c)', 'f(a=1,,b=2)', 'f(,)', '[,]', 'f(a=$5)', 'f(a=5%)', 'f(a=5%3)', 'f(a="50%")', 'f(a=1<<3)', 'f(a=6&3)',
+    'f(a=6|1)', 'f(a=6^3)', 'f(a=[1]*3)', 'f(a="a"+"b")', 'f(a=[1]+[2])', 'f(a=(1,)+(2,))', 'f(a=1+x)', 'f(a=True+1)', 'f(a=-(-1))', 'f(a=2**-1)',
+    'f(a=1.5*2)', 'f(a=3-1.5)', 'f(a=-7//2)', 'f(a=-7.5%2)', 'f(a=7.5//2)',
+]
+
+ODD_FC = ["[]", '[{"f":"{}"}]', '[{"f":"[1]"}]', '[{"f":"x"}]', "text", "[1]", "{}", "[{}]", '[{"f":"{\\"a\\":1}","g":"{}"}]', '[{"f":{}}]', '""']
+
+
+def written(calls):
+    return "[" + ", ".join(f"{n}({', '.join(f'{k}={v!r}' for k, v in a.items())})" for n, a in calls) + "]"
+
+
+def right_calls(truth, fc):
+    calls = []
+    for call in truth:
+        name = list(call)[0]
+        args = {k: one_of(v) for k, v in call[name].items()}
+        args = {k: v for k, v in args.items() if v is not None and not ("" in call[name][k] and rnd.random() < 0.3)}
+        calls.append([name.replace(".", "_") if fc and rnd.random() < 0.9 else name, args])
+    return calls
+
+
+def change(calls):
+    call = rnd.choice(calls) if calls else ["x", {}]
+    how = rnd.choice(["value", "value", "value", "less", "more", "name", "order", "arguments", "extra"])
+    if how == "value" and call[1]:
+        key = rnd.choice(list(call[1]))
+        call[1][key] = nearly(call[1][key])
+    elif how == "less" and call[1]:
+        call[1].pop(rnd.choice(list(call[1])))
+    elif how == "more":
+        call[1]["unexpected"] = 1
+    elif how == "name":
+        call[0] = rnd.choice([call[0].upper(), call[0].replace("_", "."), call[0].replace(".", "_"), call[0] + "x"])
+    elif how == "order":
+        rnd.shuffle(calls)
+    elif how == "arguments":
+        call[1] = dict(reversed(list(call[1].items())))
+    elif how == "extra":
+        calls.append(list(call))
+
+
+def dress(text):
+    way = rnd.choice([None] * 6 + ["bare", "ticks", "fence", "prose", "double", "lines", "quoted", "positional"])
+    return {None: text, "bare": text[1:-1], "ticks": "```" + text + "```", "fence": "```python\n" + text + "\n```", "prose": "Sure: " + text,
+            "double": text.replace("'", '"'), "lines": text.replace(", ", ",\n"), "quoted": "'" + text + "'",
+            "positional": re.sub(r"(\w+)=", "", text, count=1)}[way]
+
+
+def bfcl_rows(n):
+    while n:
+        category, function, truth = rnd.choice(tasks)
+        fc = rnd.random() < 0.3
+        if truth is None or rnd.random() < 0.15:
+            output = rnd.choice(ODD_FC if fc else ODD)
+            if function and rnd.random() < 0.3:
+                output = output.replace("f(", rnd.choice(function)["name"] + "(")
+        else:
+            calls = right_calls(truth, fc)
+            if rnd.random() < 0.6:
+                change(calls)
+            try:
+                output = json.dumps([{name: json.dumps(args)} for name, args in calls]) if fc else dress(written(calls))
+            except TypeError:
+                continue  # a key that JSON does not have
+        try:
+            passed = bfcl_verdict(category, function, truth, output, fc)
+        except Exception:
+            continue  # the official code gives no verdict
+        expected = {"category": category, "function": json.dumps(function), "ground_truth": json.dumps(truth) if truth else ""}
+        row("bfcl/fc" if fc else "bfcl/prompting", expected, output, passed)
+        n -= 1
+
+
+# ---- GSM8K and MMLU-Pro
+
+lm_eval = functions(source("lm_eval", "api/metrics.py"), {"exact_match_hf_evaluate"}, {"np": numpy, "re": re, "string": string})
+lm_eval.update(Filter=object, register_filter=lambda name: lambda c: c, Iterable=list, Sequence=list, Any=object)
+functions(source("lm_eval", "filters/extraction.py"), {"RegexFilter"}, lm_eval)
+
+
+def by_lm_eval(pattern, select, output, gold, **options):
+    took = lm_eval["RegexFilter"](pattern, select).apply([[output]], [{}])[0][0]
+    return lm_eval["exact_match_hf_evaluate"]([took], [gold], **options)["exact_match"]
+
+
+def by_grade_school_math(output, gold):
+    """is_correct of openai/grade-school-math, which is in no package."""
+
+    def number(text):
+        found = re.compile(r"#### (\-?[0-9\.\,]+)").search(text)
+        return found.group(1).strip().replace(",", "") if found else None
+
+    return number(output) is not None and number(output) == number(gold)
+
+
+def by_mmlu_pro(output):
+    """The three patterns of TIGER-AI-Lab/MMLU-Pro, which is in no package."""
+    output = output.replace("**", "")
+    for pattern in (r"answer is \(?([A-J])\)?", r".*[aA]nswer:\s*([A-J])"):
+        found = re.search(pattern, output)
+        if found:
+            return found.group(1)
+    found = re.search(r"\b[A-J]\b(?!.*\b[A-J]\b)", output, re.DOTALL)
+    return found.group(0) if found else None
+
+
+PIECES = ["The answer is ", "####", "#### ", "####  ", "\n", ".", ",", ",", " ", "$", "-", "%", "18", "1,800", "18.0", "3.", ".5", "x", "Q: ", "so ", "1",
+          "\u00a0", "\u2003", "\u00e9", "\x0b", "answer is ", "answer is (", "answer is **", "Answer:", "answer: ", "A", "B", "C", "J", "K", "I", "Apple", "**",
+          "(A)", "(B", "A)", "_B_", "\uff21", "\u0661", "\u00b2", "\t", "\r\n", "\x1c", "The best answer is (C).", "**Answer:** D", "Answer:\n\nE",
+          "answer:F and answer:G", "\u0130", "\x00", "AB", "A1", "\u00c1", "\u00c1b", "B\u0301"]
+GSM8K = {"ignore_case": True, "ignore_punctuation": False, "regexes_to_ignore": [",", "\\$", "(?s).*#### ", "\\.$"]}
+
+
+def text_rows(n):
+    for _ in range(n):
+        output = "".join(rnd.choice(PIECES) for _ in range(rnd.randint(0, 9)))
+        number = rnd.choice(["18", "1,800", "-5", "3.5", "18.", "0", "1", ".", "5.\n"])
+        gold = "He has it.\n" + ("#### 7 no\n" if rnd.random() < 0.05 else "") + "#### " + number
+        if rnd.random() < 0.5:
+            output += rnd.choice(["#### ", "The answer is ", "= ", "$"]) + number + rnd.choice(["", ".", " ", "\n", ".\n", "x"])
+        row("gsm8k/official", gold, output, by_grade_school_math(output, gold))
+        row("gsm8k/strict-match", gold, output, by_lm_eval(r"#### (\-?[0-9\.\,]+)", 0, output, gold, **GSM8K))
+        row("gsm8k/flexible-extract", gold, output, by_lm_eval(r"(-?[$0-9.,]{2,})|(-?[0-9]+)", -1, output, gold, **GSM8K))
+        row("gsm8k/cot-strict-match", gold, output, by_lm_eval(r"The answer is (\-?[0-9\.\,]+).", 0, output, gold.split("####")[-1].strip(), **GSM8K))
+        letter = rnd.choice("ABCDEFGHIJ")
+        row("mmlu-pro/official", letter, output, by_mmlu_pro(output) == letter)
+        row("mmlu-pro/lm-eval", letter, output, by_lm_eval(r"answer is \(?([ABCDEFGHIJ])\)?", 0, output, letter, ignore_case=True, ignore_punctuation=True))
+
+
+bfcl_rows(rows)
+text_rows(rows // 6)
