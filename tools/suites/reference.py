@@ -10,6 +10,7 @@ packages need none of what these need.
 
 import ast
 import builtins
+import enum
 import importlib.util
 import json
 import random
@@ -310,5 +311,45 @@ def text_rows(n):
         row("mmlu-pro/lm-eval", letter, output, by_lm_eval(r"answer is \(?([ABCDEFGHIJ])\)?", 0, output, letter, ignore_case=True, ignore_punctuation=True))
 
 
+# ---- Terminal-Bench, and the replies of SimpleQA's grader
+
+class Parser:
+    pass
+
+
+terminal_bench = {"re": re, "BaseParser": Parser, "UnitTestStatus": None, "Enum": enum.Enum}
+functions(source("terminal_bench", "parsers/base_parser.py"), {"UnitTestStatus"}, terminal_bench)
+functions(source("terminal_bench", "parsers/pytest_parser.py"), {"PytestTestStatus", "PytestParser"}, terminal_bench)
+SUMMARY = ["=== short test summary info ===", "= Short Test Summary Info =", "short test summary info", "==\u00a0short test summary info\x0b=="]
+STATUS = ["PASSED", "FAILED", "SKIPPED", "XFAIL", "XPASS", "ERROR", "UNKNOWN", "passed", "PASSED:", "\x1b[32mPASSED\x1b[0m", " FAILED", "::FAILED"]
+REST = [" a.py::test_a", " a.py::test_b - assert 1 == 2", " - x", "", " ", "  a.py", " a.py::", " a.py::B::test_c[x - y]", " [1] a.py:3: later", "\u2003a.py::test_a"]
+
+
+def resolved(log):
+    """As the harness has it: there is a result, and every test passed."""
+    try:
+        results = terminal_bench["PytestParser"]().parse(log)
+    except ValueError:
+        return False
+    return all(status == terminal_bench["UnitTestStatus"].PASSED for status in results.values())
+
+
+def log_rows(n):
+    for _ in range(n):
+        end = rnd.choice(["\n", "\r\n", "\x0c", "\u2028", "\x1c"])
+        bad = rnd.random() < 0.5
+        log = "collected 3 items" + end
+        for _ in range(rnd.choice([0, 1, 1, 1, 2])):
+            log += rnd.choice(SUMMARY) + end
+            for _ in range(rnd.randint(0, 4)):
+                log += rnd.choice(STATUS if bad else ["PASSED", "XFAIL", "SKIPPED", "UNKNOWN"]) + rnd.choice(REST) + end
+        row("terminal-bench/pytest", "resolved", log, resolved(log))
+        reply = rnd.choice(["A", "B", "C", "CORRECT", "Because", "certainly", "", "(A)", "the answer is B", "INCORRECT: A", "NOT_ATTEMPTED", "D"])
+        letter = rnd.choice("ABC")
+        found = re.search(r"(A|B|C)", reply)  # grade_sample of openai/simple-evals, which is in no package
+        row("simpleqa/reply", letter, reply, (found.group(0) if found else "C") == letter)
+
+
 bfcl_rows(rows)
+log_rows(rows // 6)
 text_rows(rows // 6)

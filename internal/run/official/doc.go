@@ -68,6 +68,8 @@ var scorers = []Scorer{
 	{"mmlu-pro/lm-eval", "lm-eval 0.4.13, task mmlu_pro 3.1", "a letter from A to J", nil, compileMMLUPro(mmluProLMEval)},
 	{"bfcl/prompting", "bfcl-eval 2026.3.23", bfclExpects, nil, compileBFCL(decodePrompting, false)},
 	{"bfcl/fc", "bfcl-eval 2026.3.23", bfclExpects, nil, compileBFCL(decodeFC, true)},
+	{"simpleqa/reply", "openai/simple-evals of July 2025", "the letter that the model which grades should give: A is correct, B incorrect, C not attempted", nil, compileSimpleQA},
+	{"terminal-bench/pytest", "terminal-bench 0.2.18", "the text \"resolved\"", nil, compileTerminalBench},
 }
 
 // Find gives a scorer by its name.
