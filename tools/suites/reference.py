@@ -13,10 +13,12 @@ import builtins
 import enum
 import importlib.util
 import json
+import os
 import random
 import re
 import string
 import sys
+import tempfile
 import types
 
 import numpy
@@ -350,6 +352,93 @@ def log_rows(n):
         row("simpleqa/reply", letter, reply, (found.group(0) if found else "C") == letter)
 
 
+# ---- SWE-bench
+
+class Status(enum.Enum):
+    """TestStatus of swebench.harness.constants, in its order."""
+
+    FAILED = "FAILED"
+    PASSED = "PASSED"
+    SKIPPED = "SKIPPED"
+    ERROR = "ERROR"
+    XFAIL = "XFAIL"
+
+
+def constants(text):
+    """The constants of a module that are texts."""
+    found = {}
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            found[node.targets[0].id] = node.value.value
+    return found
+
+
+def module_of(path, scope):
+    """Runs a module without what it imports from its package, which scope has."""
+    body = [n for n in ast.parse(source("swebench", path)).body if not (isinstance(n, ast.ImportFrom) and (n.module or "").startswith("swebench"))]
+    exec(compile(ast.Module(body, []), path, "exec"), scope)
+    return scope
+
+
+class EvalType(enum.Enum):
+    PASS_AND_FAIL = "pass_and_fail"
+    FAIL_ONLY = "fail_only"
+
+
+class ResolvedStatus(enum.Enum):
+    FULL, PARTIAL, NO = "FULL", "PARTIAL", "NO"
+
+
+known = {**constants(source("swebench", "harness/constants/__init__.py")), "TestStatus": Status, "EvalType": EvalType, "ResolvedStatus": ResolvedStatus,
+         "TestSpec": object, "classify_logs": lambda path: None, "TIER_ENVIRONMENT": None}
+parsers = module_of("harness/log_parsers/python.py", dict(known))
+by_repo = parsers["MAP_REPO_TO_PARSER_PY"]
+grading = module_of("harness/grading.py", {**known, "PARSER_REGISTRY": by_repo})
+NAMES = ["a.py::test_a", "a.py::test_b[x-1]", "a.py::test_b[/tmp/x/y.txt]", "a.py::test_b[//h/p]", "a.py::test_c[log(photon / s)]", "[100%]", "[3]", "a.py::test_d",
+         "test_e (admin.Tests)", "test_f", "test_b[MouseButton.LEFT]", "a.py::test_g - x", "Applying sites.0002_alter_domain_unique...test_no_migrations (a.B)"]
+FORMS = ["{s} {n}", "{s} {n} - assert 1 - 2", "{n} {s}", "\x1b[32m{s}\x1b[0m {n}", "{n} ... ok", "{n} ... OK", "{n} ...  OK", "{n} ... FAIL", "{n} ... ERROR", "{n} ... skipped 'no'",
+         "FAIL: {n}", "ERROR: {n}", "{n} ... Internal Server Error: /x/\nok", "{n} ... System check identified no issues (0 silenced)\nok", "{n} ok", "{n} E", "{n} F",
+         "__ {n}.py:f __", "{s}: {n}", "{s}", "{n} ... Testing against Django installed in '/x' with up to 4 processes (0 silenced).\nok", "  {n} ok ", "{s}\u00a0{n}",
+         "{n} {s} [ 3%]", "--version is equivalent to version", "{n} ... x\nok"]
+
+
+def swe_rows(n):
+    path = os.path.join(tempfile.mkdtemp(), "log")
+    while n:
+        repo = rnd.choice(list(by_repo))
+        log = rnd.choice(["", "PASSED before\n", "+ pytest\n"])
+        start, end = known["START_TEST_OUTPUT"], known["END_TEST_OUTPUT"]
+        if rnd.random() < 0.95:
+            log += start + "\n"
+        right = rnd.random() < 0.6
+        names = rnd.sample(NAMES, 4)
+        for name in names:
+            form = rnd.choice(FORMS)
+            if right:
+                form = {"django/django": "{n} ... ok", "sympy/sympy": "{n} ok", "mwaskom/seaborn": "PASSED {n}"}.get(repo, "{s} {n}")
+            log += form.format(n=name, s=rnd.choice(["PASSED", "PASSED", "XFAIL", "SKIPPED"] if right else [s.value for s in Status] + ["XPASS"])) + rnd.choice(["\n", "\n", "\r\n"])
+        if rnd.random() < 0.95:
+            log += end + "\n"
+        if rnd.random() < 0.4:
+            log += known["TEST_EXIT_CODE"] + ": " + rnd.choice(["0", "1", "-9", "x"]) + "\n"
+        if rnd.random() < 0.05:
+            log += rnd.choice([known["TESTS_TIMEOUT"], known["APPLY_PATCH_FAIL"], "3 passing", start])
+        if repo == "sympy/sympy":
+            log = log.replace(" (admin.Tests)", "")
+        cutoff = [rnd.choice([name, name, name, name[:-3] or name]) for name in names]
+        wanted = {"FAIL_TO_PASS": [c.split()[0] if rnd.random() < 0.5 else c for c in cutoff[: rnd.randint(1, 2)]], "PASS_TO_PASS": cutoff[2 : rnd.randint(2, 4)]}
+        with open(path, "w", encoding="utf-8", newline="") as f:
+            f.write(log)
+        spec = types.SimpleNamespace(instance_id="i", log_parser=repo, eval_type="pass_and_fail", **wanted)
+        try:
+            report = grading["get_eval_report"](spec, {"instance_id": "i", "model_patch": "x"}, path, False)
+        except IndexError:
+            continue  # the official parser breaks on a bare "FAIL:"
+        row("swe-bench/log", {"repo": repo, **wanted}, log, report["i"]["resolved"])
+        n -= 1
+
+
 bfcl_rows(rows)
+swe_rows(rows // 3)
 log_rows(rows // 6)
 text_rows(rows // 6)

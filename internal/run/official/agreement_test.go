@@ -43,9 +43,9 @@ func TestAgreement(t *testing.T) {
 			t.Errorf("%s: %v", row.Scorer, err)
 			continue
 		}
-		v, err := score(row.Output)
-		if err != nil || v.Passed != row.Passed {
-			t.Errorf("%s: official %v, ours %v (%s, %v)\nexpected %s\noutput %s", row.Scorer, row.Passed, v.Passed, v.Why, err, row.Expected, row.Output)
+		v := score(row.Output)
+		if v.Passed != row.Passed {
+			t.Errorf("%s: official %v, ours %v (%s)\nexpected %s\noutput %s", row.Scorer, row.Passed, v.Passed, v.Why, row.Expected, row.Output)
 			continue
 		}
 		equal[row.Scorer]++

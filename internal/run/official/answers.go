@@ -28,8 +28,8 @@ func textOf(expected []byte) (string, error) {
 	return text, nil
 }
 
-func compileGSM8K(score func(output, gold string) (took string, same bool)) func([]byte) (func(string) (Verdict, error), error) {
-	return func(expected []byte) (func(string) (Verdict, error), error) {
+func compileGSM8K(score func(output, gold string) (took string, same bool)) func([]byte) (func(string) Verdict, error) {
+	return func(expected []byte) (func(string) Verdict, error) {
 		gold, err := textOf(expected)
 		if err != nil {
 			return nil, err
@@ -37,9 +37,9 @@ func compileGSM8K(score func(output, gold string) (took string, same bool)) func
 		if !gsm8kMark.MatchString(gold) {
 			return nil, fmt.Errorf("%.80q has no \"#### \" with a number behind it", gold)
 		}
-		return func(output string) (Verdict, error) {
+		return func(output string) Verdict {
 			took, same := score(output, gold)
-			return verdict(took, same), nil
+			return verdict(took, same)
 		}, nil
 	}
 }
@@ -134,8 +134,8 @@ func gsm8kCompare(took, gold string) (string, bool) {
 
 func pythonLower(s string) string { return strings.ToLower(s) }
 
-func compileMMLUPro(take func(output string) string) func([]byte) (func(string) (Verdict, error), error) {
-	return func(expected []byte) (func(string) (Verdict, error), error) {
+func compileMMLUPro(take func(output string) string) func([]byte) (func(string) Verdict, error) {
+	return func(expected []byte) (func(string) Verdict, error) {
 		gold, err := textOf(expected)
 		if err != nil {
 			return nil, err
@@ -143,9 +143,9 @@ func compileMMLUPro(take func(output string) string) func([]byte) (func(string) 
 		if len(gold) != 1 || gold[0] < 'A' || gold[0] > 'J' {
 			return nil, fmt.Errorf("is %.40q", gold)
 		}
-		return func(output string) (Verdict, error) {
+		return func(output string) Verdict {
 			took := take(output)
-			return verdict(took, took == gold), nil
+			return verdict(took, took == gold)
 		}, nil
 	}
 }

@@ -30,8 +30,8 @@ type bfclCase struct {
 
 // compileBFCL scores the calls of an output. FC says that dots of names are underscores
 // in what the model was shown.
-func compileBFCL(decode func(string) ([]pyCall, error), fc bool) func([]byte) (func(string) (Verdict, error), error) {
-	return func(expected []byte) (func(string) (Verdict, error), error) {
+func compileBFCL(decode func(string) ([]pyCall, error), fc bool) func([]byte) (func(string) Verdict, error) {
+	return func(expected []byte) (func(string) Verdict, error) {
 		c := bfclCase{fc: fc}
 		d := json.NewDecoder(strings.NewReader(string(expected)))
 		d.DisallowUnknownFields()
@@ -41,7 +41,7 @@ func compileBFCL(decode func(string) ([]pyCall, error), fc bool) func([]byte) (f
 		if err := c.read(); err != nil {
 			return nil, err
 		}
-		return func(output string) (Verdict, error) { return c.score(decode(output)) }, nil
+		return func(output string) Verdict { return c.score(decode(output)) }, nil
 	}
 }
 
@@ -274,27 +274,27 @@ func decodeFC(output string) ([]pyCall, error) {
 }
 
 // score judges decoded calls.
-func (c *bfclCase) score(calls []pyCall, failed error) (Verdict, error) {
+func (c *bfclCase) score(calls []pyCall, failed error) Verdict {
 	shown := describe(calls)
 	formed := !slices.ContainsFunc(calls, func(p pyCall) bool { return p.args == nil })
 	if c.isRelevance() {
 		called := failed == nil && formed && len(calls) > 0
 		if strings.Contains(c.Category, "irrelevance") {
 			if called {
-				return Verdict{false, shown, "it calls " + shown + ", expected no call"}, nil
+				return Verdict{false, shown, "it calls " + shown + ", expected no call"}
 			}
-			return Verdict{true, "", "it calls nothing"}, nil
+			return Verdict{true, "", "it calls nothing"}
 		}
 		if called {
-			return Verdict{true, shown, "it calls " + shown}, nil
+			return Verdict{true, shown, "it calls " + shown}
 		}
-		return Verdict{false, "", "it calls nothing, expected a call"}, nil
+		return Verdict{false, "", "it calls nothing, expected a call"}
 	}
 	switch {
 	case failed != nil:
-		return Verdict{false, "", "the output " + failed.Error()}, nil
+		return Verdict{false, "", "the output " + failed.Error()}
 	case !formed:
-		return Verdict{false, shown, "the arguments of a call are not an object"}, nil
+		return Verdict{false, shown, "the arguments of a call are not an object"}
 	}
 	var wrong string
 	switch {
@@ -308,9 +308,9 @@ func (c *bfclCase) score(calls []pyCall, failed error) (Verdict, error) {
 		wrong = c.one(c.functions[0], calls[0], c.answers[0])
 	}
 	if wrong != "" {
-		return Verdict{false, shown, wrong}, nil
+		return Verdict{false, shown, wrong}
 	}
-	return Verdict{true, shown, "it calls " + shown}, nil
+	return Verdict{true, shown, "it calls " + shown}
 }
 
 func describe(calls []pyCall) string {

@@ -7,7 +7,8 @@
 // and the rows that were compared.
 //
 // It promises the official verdict and nothing better: [Scorer.Version] says whose. An
-// output that the official code crashes on is an error here, never a verdict.
+// output on which the official code breaks, and which therefore has no official verdict,
+// does not pass here unless everything else about it is right.
 package official
 
 import (
@@ -35,11 +36,11 @@ type Scorer struct {
 	// gold is the answer that the case expects, where it is one text; may be nil.
 	gold func(expected []byte) string
 
-	compile func(expected []byte) (func(output string) (Verdict, error), error)
+	compile func(expected []byte) (func(output string) Verdict, error)
 }
 
 // Compile prepares a scorer for what a case expects, which is JSON.
-func (s *Scorer) Compile(expected []byte) (func(output string) (Verdict, error), error) {
+func (s *Scorer) Compile(expected []byte) (func(output string) Verdict, error) {
 	score, err := s.compile(expected)
 	if err != nil {
 		return nil, fmt.Errorf("%w; %s expects %s", err, s.Name, s.Expects)
@@ -69,6 +70,7 @@ var scorers = []Scorer{
 	{"bfcl/prompting", "bfcl-eval 2026.3.23", bfclExpects, nil, compileBFCL(decodePrompting, false)},
 	{"bfcl/fc", "bfcl-eval 2026.3.23", bfclExpects, nil, compileBFCL(decodeFC, true)},
 	{"simpleqa/reply", "openai/simple-evals of July 2025", "the letter that the model which grades should give: A is correct, B incorrect, C not attempted", nil, compileSimpleQA},
+	{"swe-bench/log", "swebench 5.0.2, repositories in Python", `{"repo": "django/django", "FAIL_TO_PASS": [...], "PASS_TO_PASS": [...]}`, nil, compileSWEBench},
 	{"terminal-bench/pytest", "terminal-bench 0.2.18", "the text \"resolved\"", nil, compileTerminalBench},
 }
 

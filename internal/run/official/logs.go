@@ -9,12 +9,12 @@ import (
 
 // compileTerminalBench scores the log of a task's tests. The case expects nothing but
 // that they pass.
-func compileTerminalBench(expected []byte) (func(string) (Verdict, error), error) {
+func compileTerminalBench(expected []byte) (func(string) Verdict, error) {
 	var want string
 	if err := json.Unmarshal(expected, &want); err != nil || want != "resolved" {
 		return nil, errors.New(`expected the text "resolved"`)
 	}
-	return func(log string) (Verdict, error) { return terminalBench(log), nil }, nil
+	return func(log string) Verdict { return terminalBench(log) }, nil
 }
 
 var pytestSummary = regexp.MustCompile(`(?i)=+` + pythonSpace + `*short test summary info` + pythonSpace + `*=+`)
@@ -85,13 +85,13 @@ func simpleQAReply(reply string) string {
 	return "C"
 }
 
-func compileSimpleQA(expected []byte) (func(string) (Verdict, error), error) {
+func compileSimpleQA(expected []byte) (func(string) Verdict, error) {
 	want, err := textOf(expected)
 	if err != nil || want != "A" && want != "B" && want != "C" {
 		return nil, errors.New("expected A, B or C")
 	}
-	return func(reply string) (Verdict, error) {
+	return func(reply string) Verdict {
 		took := simpleQAReply(reply)
-		return verdict(took, took == want), nil
+		return verdict(took, took == want)
 	}, nil
 }
