@@ -1,9 +1,14 @@
 package cli
 
 import (
+	"context"
+	"fmt"
 	"time"
 
 	"tallystick/internal/read/bundle"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/serve/registry/client"
+	"tallystick/internal/share/attest"
 	"tallystick/internal/share/attest/claim"
 	"tallystick/internal/share/verify"
 )
@@ -110,6 +115,33 @@ func acceptCredential(env *Env, s claim.Signing, ledgerKey string, text []byte) 
 	}
 	t.Credentials = verify.Credentials{Keys: *keys, Now: s.Now, UnsafeSkipStatus: true}
 	return accept(env, t, text)
+}
+
+// acceptMinted refuses a credential that a registry made, unless the key set at the
+// registry's own address verifies it, and the runner's proof in it is one.
+func acceptMinted(ctx context.Context, env *Env, c *client.Client, runner claim.Party, text []byte) error {
+	keys := &attest.Keys{}
+	if runner.Key != nil {
+		var err error
+		if keys, err = (claim.Signing{Runner: runner, Now: env.Now()}).Keys(); err != nil {
+			return err
+		}
+	}
+	issuer, set, err := c.KeysOf(ctx, text)
+	if err != nil {
+		return err
+	}
+	if set != nil {
+		if err := keys.AddJWKS(issuer, set); err != nil {
+			return fmt.Errorf("the registry's keys: %w", err)
+		}
+	}
+	err = accept(env, verify.Trust{Credentials: verify.Credentials{Keys: *keys, Now: env.Now(), UnsafeSkipStatus: true}}, text)
+	if err != nil {
+		return refusal.Newf(refusal.RegistryMismatch, "the registry's credential does not verify with the keys of the registry: %w", err).
+			WithHint("do not use it; tell the operator of the registry. Nothing was written")
+	}
+	return nil
 }
 
 // acceptStatusList refuses a status list that its issuer's key does not verify.
