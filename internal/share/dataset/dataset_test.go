@@ -186,6 +186,20 @@ func TestNamesOfAPromptfooConfigurationAreToldByTheirCase(t *testing.T) {
 	}
 }
 
+// TestAnImageIsNotLeftOutOfItsQuestion: a row whose messages have parts that are not texts is
+// left out; parts that are texts are the question.
+func TestAnImageIsNotLeftOutOfItsQuestion(t *testing.T) {
+	const rows = `{"input":[{"role":"system","content":"Be brief."},{"role":"user","content":[{"type":"text","text":"What is"},{"type":"text","text":"red?"}]}],"target":"blood cells"}
+{"input":[{"role":"user","content":[{"type":"image","image":"red.png"},{"type":"text","text":"What is this?"}]}],"target":"blood cells"}
+{"input":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.com/red.png"}}]}],"target":"blood cells"}
+{"input":[{"role":"user","content":["What?"]}],"target":"blood cells"}
+`
+	got := imported(t, "f.jsonl", rows, Mapping{})
+	if len(got.Cases) != 1 || got.Cases[0].Input != "Be brief.\n\nWhat is\nred?" || len(got.LeftOut) != 3 || !strings.Contains(got.LeftOut[0], "not a text") {
+		t.Errorf("%+v, left out %v", got.Cases, got.LeftOut)
+	}
+}
+
 // TestAPromptfooFileIsReadOrLeftOut: where promptfoo reads a file or runs a program, the
 // words of that file are read, or the test is left out; the name of a file in the place of
 // its words would be another question, which any answer or none passes.
