@@ -117,6 +117,29 @@ func acceptCredential(env *Env, s claim.Signing, ledgerKey string, text []byte) 
 	return accept(env, t, text)
 }
 
+// acceptProposed refuses a credential, or a body that its runner signed, that was read from a
+// file to be proposed to a registry. Of one under a did:web, whose keys are not here, only
+// the registry can say whether it verifies.
+func acceptProposed(env *Env, file string, p *client.Publication) error {
+	trust := attest.Trust{Now: env.Now(), UnsafeSkipStatus: true}
+	var err error
+	if p.Credential != nil {
+		spoiled(env, p.Credential)
+		_, err = attest.Verify(p.Credential, trust)
+	} else if attest.IsSigned(p.Body) {
+		_, err = attest.VerifyBody(p.Body, trust)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case refusal.Is(err, refusal.SignerUnknown):
+		env.Note("not verified here, only by the registry: %v", err)
+		return nil
+	}
+	return refusal.Newf(refusal.NotIssued, "%s is not proposed, because this program's own verifier refuses it: %w", file, err).
+		WithHint("nothing was sent; \"tally attest verify\" tells more")
+}
+
 // acceptMinted refuses a credential that a registry made, unless the key set at the
 // registry's own address verifies it, and the runner's proof in it is one.
 func acceptMinted(ctx context.Context, env *Env, c *client.Client, runner claim.Party, text []byte) error {
