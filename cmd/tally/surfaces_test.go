@@ -3,6 +3,7 @@ package main
 import (
 	"archive/zip"
 	"bytes"
+	stdcmp "cmp"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/xml"
@@ -24,18 +25,20 @@ const (
 	saysMet        = "met"
 	saysNotMet     = "not met"
 	saysNotDecided = "not decided"
+	saysNotTold    = "not told here" // only a report, of what its file does not hold
 )
 
 // A surfaceOutcome is one way in which an attempt can end.
 type surfaceOutcome struct {
-	name  string
-	gates string   // of the registration, "" for none
-	cases []string // lines of the dataset; the class has them all
-	more  string   // of the registration
-	flags []string // of the run
-	has   string   // an outcome that one case must have
-	want  string
-	exit  int // of the run, if it is not 0 for what is met or not decided, and 4 for what is not met
+	name   string
+	gates  string   // of the registration, "" for none
+	cases  []string // lines of the dataset; the class has them all
+	more   string   // of the registration
+	flags  []string // of the run
+	has    string   // an outcome that one case must have
+	want   string
+	report string // what the report says, if it is not what is wanted
+	exit   int    // of the run, if it is not 0 for what is met or not decided, and 4 for what is not met
 }
 
 // Lines of datasets. Each passes unless its name says otherwise.
@@ -85,6 +88,9 @@ func surfaceOutcomes() []surfaceOutcome {
 		{name: "a case that asks what is not recorded", gates: gateOn("solve_rate", 0.5), cases: append(plainCases(2), missingCase), has: "unanswered", want: saysNotDecided, exit: 5},
 		{name: "a case that asks what is not recorded, and another fails", gates: gateOn("solve_rate", 0.9), cases: append(plainCases(2), missingCase, wrongCase), has: "unanswered", want: saysNotDecided, exit: 5},
 		{name: "a case that was truncated", gates: gateOn("solve_rate", 0.5), cases: append(plainCases(2), truncatedCase), has: "truncated", want: saysNotMet},
+		{name: "several gates, of which one is missed", gates: gateOn("solve_rate", 0.5) + ", " + gateOn("mean_score", 0.9) + ", " + gateOn("p95_latency_ms", 60000), cases: append(plainCases(2), wrongCase), want: saysNotMet},
+		{name: "a gate on a tag that no case has", gates: gateOn("solve_rate", 0.5) + `, {tag: none, metric: solve_rate, threshold: 0}`, cases: plainCases(2), want: saysNotMet},
+		{name: "repeated and reduced, and a case fails", gates: gateOn("solve_rate", 0.9), cases: append(plainCases(2), wrongCase), flags: []string{"--repeat", "2", "--reduce", "max"}, want: saysNotMet, report: saysNotTold},
 		{name: "filtered with --case", gates: gateOn("solve_rate", 0.9), cases: append(plainCases(3), wrongCase), flags: []string{"--case", "good-*"}, want: saysNotDecided},
 		{name: "filtered with --tag", gates: gateOn("mean_score", 0.9), cases: append(plainCases(3), wrongCase), flags: []string{"--tag", "odd"}, want: saysNotDecided},
 		{name: "filtered with --limit", gates: gateOn("lower_bound_95", 0.1), cases: append(plainCases(3), wrongCase), flags: []string{"--limit", "2"}, want: saysNotDecided},
@@ -277,11 +283,11 @@ func (s *surfaces) tapSays(path string) string {
 
 // pageSays is what a page says by its first mark, whose colour must be that of its word.
 func pageSays(html string) string {
-	found := regexp.MustCompile(`<span class="state (passed|failed|unscored)" title="[^"]*">(Met|Not met|Not decided)</span>`).FindStringSubmatch(html)
+	found := regexp.MustCompile(`<span class="state (passed|failed|unscored)" title="[^"]*">(Met|Not met|Not decided|Not told here)</span>`).FindStringSubmatch(html)
 	if found == nil {
 		return "nothing"
 	}
-	if colour := map[string]string{"Met": "passed", "Not met": "failed", "Not decided": "unscored"}[found[2]]; found[1] != colour {
+	if colour := map[string]string{"Met": "passed", "Not met": "failed", "Not decided": "unscored", "Not told here": "unscored"}[found[2]]; found[1] != colour {
 		return found[2] + " in the colour of " + found[1]
 	}
 	return strings.ToLower(found[2])
@@ -316,7 +322,7 @@ type surfaceRow struct {
 }
 
 // The columns of the table, in the order of the page.
-var surfaceColumns = []string{"`run`, exit", "`run`", "`run --json`", "JUnit, TAP of `run`", "comment on a pull request", "`gate`, exit", "`gate`", "JUnit, TAP of `gate`", "`log`, `show`", "pages", "in-toto", "badge, cards", "report", "pytest"}
+var surfaceColumns = []string{"`run`, exit", "`run`", "`run --json`", "JUnit, TAP of `run`", "comment on a pull request", "`gate`, exit", "`gate`", "JUnit, TAP of `gate`", "`log`, `show`", "pages", "in-toto", "badge, cards, results", "spans", "report", "pytest"}
 
 // TestSurfacesPage runs every outcome with the real program, reads every surface, wants
 // the same of all of them, and compares with the page.
@@ -476,13 +482,17 @@ func (s *surfaces) pagesIn(row *surfaceRow, class string) {
 
 func (s *surfaces) exportsIn(row *surfaceRow, class string) {
 	id, out := class+".default.1", filepath.Join(s.dir, class)
+	row.said["spans"] = s.spansSay(id)
 	if row.outcome.exit == 5 { // what has no score does not leave the workspace
-		row.said["in-toto"], row.said["badge, cards"] = "refused", "refused"
+		row.said["in-toto"], row.said["badge, cards, results"] = "refused", "refused"
 		row.said["report"] = s.reportSays(id, out+".html")
-		for _, format := range []string{"in-toto", "badge", "hf", "cyclonedx", "inspect"} {
+		for _, format := range []string{"in-toto", "badge", "hf", "cyclonedx", "inspect", "eee", "croissant", "vc"} {
 			args := []string{"export", id, "--format", format, "-o", out + "-" + format + ".eval"}
-			if format == "in-toto" {
+			if format == "in-toto" || format == "vc" {
 				args = append(args, "--key", s.key)
+			}
+			if format == "vc" {
+				args = append(args, "--harness-file", s.key, "--model-id", "m")
 			}
 			if text, _, code := s.run(s.tally, args...); code != 5 || text != "" {
 				s.Errorf("%s: export --format %s ends with %d: %s", row.outcome.name, format, code, text)
@@ -506,7 +516,7 @@ func (s *surfaces) exportsIn(row *surfaceRow, class string) {
 	card := worst(matches("(?m)^\\| gate \\| `(met|not met|not decided): ", string(s.read(filepath.Join(out+"-hf", "model-card.md")))))
 	bom := worst(matches(`"tallystick:gate","value":"(met|not met|not decided): `, compactJSON(s.T, s.must("export", id, "--format", "cyclonedx"))))
 	s.must("export", id, "--format", "inspect", "-o", out+".eval")
-	row.said["badge, cards"] = s.same(row.outcome.name, said, card, bom, s.inspectSays(out+".eval"))
+	row.said["badge, cards, results"] = s.same(row.outcome.name, said, card, bom, s.inspectSays(out+".eval"), s.everyevaleverSays(id, out+"-eee"), s.croissantSays(id))
 	row.said["report"] = s.reportSays(id, out+".html")
 }
 
@@ -525,6 +535,27 @@ func compactJSON(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	return b.String()
+}
+
+// spansSay is what the resource of OpenTelemetry says.
+func (s *surfaces) spansSay(id string) string {
+	s.Helper()
+	return worst(matches(`"tallystick.gate","value":\{"stringValue":"(met|not met|not decided): `, compactJSON(s.T, s.must("export", id, "--format", "otel"))))
+}
+
+func (s *surfaces) croissantSays(id string) string {
+	s.Helper()
+	return worst(matches(`"gate":"(met|not met|not decided): `, compactJSON(s.T, s.must("export", id, "--format", "croissant"))))
+}
+
+func (s *surfaces) everyevaleverSays(id, dir string) string {
+	s.Helper()
+	s.must("export", id, "--format", "eee", "-o", dir)
+	files, err := filepath.Glob(filepath.Join(dir, "data", "*", "*", "*", "*.json"))
+	if err != nil || len(files) != 1 {
+		s.Fatalf("%s has %v, %v", dir, files, err)
+	}
+	return worst(matches(`"gate":"(met|not met|not decided): `, compactJSON(s.T, string(s.read(files[0])))))
 }
 
 func (s *surfaces) inspectSays(path string) string {
@@ -611,9 +642,10 @@ func (s *surfaces) agrees(row *surfaceRow) {
 	want["JUnit, TAP of `gate`"] = map[string]string{saysMet: "green", saysNotMet: "red", saysNotDecided: "red"}[o.want]
 	want["in-toto"] = map[string]string{saysMet: "PASSED", saysNotMet: "FAILED", saysNotDecided: "WARNED"}[o.want]
 	if o.exit == 5 {
-		want["`gate`, exit"], want["JUnit, TAP of `gate`"], want["in-toto"], want["badge, cards"] = "5", "skipped", "refused", "refused"
+		want["`gate`, exit"], want["JUnit, TAP of `gate`"], want["in-toto"], want["badge, cards, results"] = "5", "skipped", "refused", "refused"
 	}
 	want["pytest"] = row.said["pytest"] // looked at above
+	want["report"] = stdcmp.Or(o.report, o.want)
 	if o.gates == "" {
 		want["`gate`, exit"], want["`gate`"], want["JUnit, TAP of `gate`"] = row.said["`gate`, exit"], "refused: no gates", "–"
 	}

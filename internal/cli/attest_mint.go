@@ -34,6 +34,9 @@ func (o attestOptions) mint(ctx context.Context, env *Env, draft *claim.Draft, r
 	if err != nil {
 		return err
 	}
+	if err := acceptMinted(ctx, env, c, runner, made.Credential); err != nil {
+		return err
+	}
 	if o.out == "" {
 		return env.Answer(rawJSON(made.Credential), func(w io.Writer) { w.Write(append(plain.JSON(made.Credential), '\n')) })
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"tallystick/internal/read/bundle"
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/plain"
 )
 
@@ -63,6 +64,10 @@ type bundleAnswer struct {
 	PolicySHA256 string `json:"policy_sha256,omitempty"`
 	Ed25519Key   string `json:"ed25519_key,omitempty"`
 	HasReceipt   bool   `json:"has_receipt"`
+	// What is not in the header's cost, which holds an amount only.
+	Unpriced    int64 `json:"unpriced_calls,omitempty"`
+	CostUnknown bool  `json:"cost_unknown,omitempty"` // the record does not tell all of it
+	cost        cost.Cost
 }
 
 func describeBundle(p *bundle.Parsed) bundleAnswer {
@@ -74,6 +79,7 @@ func describeBundle(p *bundle.Parsed) bundleAnswer {
 		Sections: []bundleSection{}, Trace: []bundleCall{},
 		Signed: p.HMAC != nil, EvidenceComplete: p.EvidenceComplete(),
 		Ed25519Key: hex.EncodeToString(p.Signer), HasReceipt: p.Receipt != nil,
+		Unpriced: p.Cost().Unpriced, CostUnknown: p.Cost().Untold > 0, cost: p.Cost(),
 	}
 	for _, s := range p.Sections {
 		a.Sections = append(a.Sections, bundleSection{uint16(s.Tag), s.Tag.String(), len(s.Value)})
@@ -135,7 +141,7 @@ func evidenceText(complete bool) string {
 func (a bundleAnswer) headerText(out io.Writer) {
 	h := a.Header
 	fmt.Fprintf(out, "task      %s\noutcome   %s\nmode      %s, policy %s\ncreated   %s\n", h.TaskID, h.OutcomeName, h.ModeName, h.PolicyHash, nanoTime(h.CreatedNS))
-	fmt.Fprintf(out, "totals    %d tool calls, %d ms, %s, %d tokens, %d retries\n", h.ToolCalls, h.Latency, microdollars(h.Cost), h.Tokens, h.Retries)
+	fmt.Fprintf(out, "totals    %d tool calls, %d ms, %v, %d tokens, %d retries\n", h.ToolCalls, h.Latency, a.cost, h.Tokens, h.Retries)
 	fmt.Fprintf(out, "size      %d bytes in %d sections\n", h.TotalSizeBytes, h.Sections)
 }
 

@@ -280,7 +280,8 @@ func compareText(out io.Writer, c *scorecard.Comparison, told differences) {
 		fmt.Fprintf(w, "tasks\t%d to %d: they do not repeat cases alike, and cost and tokens are of all\n", c.Tasks.A, c.Tasks.B)
 	}
 	fmt.Fprintf(w, "cost\t%s to %s: %s\n", c.Cost.A, c.Cost.B, c.Cost.Change)
-	fmt.Fprintf(w, "tokens\t%d to %d: %+d\n", c.Tokens.A, c.Tokens.B, c.Tokens.Change)
+	before, after, change := c.TokensText()
+	fmt.Fprintf(w, "tokens\t%s to %s: %s\n", before, after, change)
 	fmt.Fprintf(w, "latency\tmedian %d ms to %d ms: %+d ms\n", c.Latency.A, c.Latency.B, c.Latency.Change)
 	for _, x := range c.Corrected {
 		fmt.Fprintf(w, "corrected\t%s; the numbers above are as recorded\n", plain.Line(x.Text()))

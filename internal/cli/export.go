@@ -260,7 +260,7 @@ func exportSpans(env *Env, o exportOptions) error {
 		return err
 	}
 	answer := &exportAnswer{Attempt: a.ID, Level: a.Level.String(), Format: o.format, File: o.out}
-	doc, cases, err := outgoing.Spans(a.Public(), o.glob)
+	doc, cases, err := outgoing.Spans(a, o.glob)
 	if err != nil {
 		return err
 	}

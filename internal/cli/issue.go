@@ -1,9 +1,14 @@
 package cli
 
 import (
+	"context"
+	"fmt"
 	"time"
 
 	"tallystick/internal/read/bundle"
+	"tallystick/internal/record/refusal"
+	"tallystick/internal/serve/registry/client"
+	"tallystick/internal/share/attest"
 	"tallystick/internal/share/attest/claim"
 	"tallystick/internal/share/verify"
 )
@@ -110,6 +115,56 @@ func acceptCredential(env *Env, s claim.Signing, ledgerKey string, text []byte) 
 	}
 	t.Credentials = verify.Credentials{Keys: *keys, Now: s.Now, UnsafeSkipStatus: true}
 	return accept(env, t, text)
+}
+
+// acceptProposed refuses a credential, or a body that its runner signed, that was read from a
+// file to be proposed to a registry. Of one under a did:web, whose keys are not here, only
+// the registry can say whether it verifies.
+func acceptProposed(env *Env, file string, p *client.Publication) error {
+	trust := attest.Trust{Now: env.Now(), UnsafeSkipStatus: true}
+	var err error
+	if p.Credential != nil {
+		spoiled(env, p.Credential)
+		_, err = attest.Verify(p.Credential, trust)
+	} else if attest.IsSigned(p.Body) {
+		_, err = attest.VerifyBody(p.Body, trust)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case refusal.Is(err, refusal.SignerUnknown):
+		env.Note("not verified here, only by the registry: %v", err)
+		return nil
+	}
+	return refusal.Newf(refusal.NotIssued, "%s is not proposed, because this program's own verifier refuses it: %w", file, err).
+		WithHint("nothing was sent; \"tally attest verify\" tells more")
+}
+
+// acceptMinted refuses a credential that a registry made, unless the key set at the
+// registry's own address verifies it, and the runner's proof in it is one.
+func acceptMinted(ctx context.Context, env *Env, c *client.Client, runner claim.Party, text []byte) error {
+	keys := &attest.Keys{}
+	if runner.Key != nil {
+		var err error
+		if keys, err = (claim.Signing{Runner: runner, Now: env.Now()}).Keys(); err != nil {
+			return err
+		}
+	}
+	issuer, set, err := c.KeysOf(ctx, text)
+	if err != nil {
+		return err
+	}
+	if set != nil {
+		if err := keys.AddJWKS(issuer, set); err != nil {
+			return fmt.Errorf("the registry's keys: %w", err)
+		}
+	}
+	err = accept(env, verify.Trust{Credentials: verify.Credentials{Keys: *keys, Now: env.Now(), UnsafeSkipStatus: true}}, text)
+	if err != nil {
+		return refusal.Newf(refusal.RegistryMismatch, "the registry's credential does not verify with the keys of the registry: %w", err).
+			WithHint("do not use it; tell the operator of the registry. Nothing was written")
+	}
+	return nil
 }
 
 // acceptStatusList refuses a status list that its issuer's key does not verify.

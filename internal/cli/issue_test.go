@@ -3,7 +3,10 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -121,6 +124,50 @@ func TestNothingIsPublishedThatDoesNotVerify(t *testing.T) {
 	}
 	if code, _, stderr := l.run(args...); code != refusal.ExitFailed || !strings.Contains(stderr, "there is no API key") {
 		t.Errorf("unharmed: exit %d: %s", code, stderr)
+	}
+}
+
+// A credential or a signed body of a file is not proposed unless it verifies, where its key
+// is one that is known without a document.
+func TestAFileThatDoesNotVerifyIsNotProposed(t *testing.T) {
+	l := newSums(t)
+	posts := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		posts++
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		io.WriteString(w, `{"proposalId":"p","status":"pending","ipPath":"/p"}`)
+	}))
+	defer server.Close()
+	l.write("api-key", []byte("ak_"+strings.Repeat("A", 43)+"\n"))
+	l.must(os.Chmod(l.path("api-key"), 0o600))
+	l.ok("attest", "sums.default.1", "--key", l.key("operator"), "--harness-file", l.path("wheel"), "-o", l.path("credential.json"))
+	var vc struct{ CredentialSubject json.RawMessage }
+	l.must(json.Unmarshal([]byte(l.read("credential.json")), &vc))
+	l.write("body.json", vc.CredentialSubject)
+	for _, name := range []string{"credential.json", "body.json"} {
+		honest := l.read(name)
+		digit := regexp.MustCompile(`"passed":\d`).FindString(honest)
+		for _, tt := range []struct {
+			data string
+			sent bool
+		}{
+			{honest, true},
+			{strings.Replace(honest, digit, `"passed":5`, 1), false},
+			{strings.Replace(honest, "did:key:z6Mk", "did:key:z6Mj", 1), false},
+			{regexp.MustCompile(`"proofValue":"z."?`).ReplaceAllString(honest, `"proofValue":"zz`), false},
+		} {
+			if !tt.sent && tt.data == honest {
+				t.Fatalf("%s: nothing was changed", name)
+			}
+			l.write("proposed.json", []byte(tt.data))
+			before := posts
+			code, _, stderr := l.run("publish", l.path("proposed.json"), "--registry", server.URL, "--api-key-file", l.path("api-key"),
+				"--artifact", "/artifacts/models/m", "--harness-path", "/artifacts/eval-harnesses/h", "--dataset-path", "/artifacts/datasets/d")
+			if sent := posts > before; sent != tt.sent || tt.sent && code != 0 || !tt.sent && code == 0 {
+				t.Errorf("%s: exit %d, sent %v, want %v: %s", name, code, sent, tt.sent, stderr)
+			}
+		}
 	}
 }
 

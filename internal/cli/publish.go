@@ -79,9 +79,9 @@ func newPublish(env *Env) *cobra.Command {
 		Example: "tally publish credential.json --registry https://registry.example.com --artifact /artifacts/models/m --harness-path /artifacts/eval-harnesses/h --dataset-path /artifacts/datasets/d",
 		Long: `Propose a result to a registry. FILE is a credential that "tally attest" issued, an
 attestation body, or anything else that "tally attest" takes: results of another harness, or an
-attempt of this workspace. A credential is sent as it is. Of anything else the body is drafted
-as "tally attest" does, with the same flags. With --key it becomes a credential that the runner
-signs here; without, the registry issues one about the body.
+attempt of this workspace. A credential is verified, and sent as it is. Of anything else the
+body is drafted as "tally attest" does, with the same flags. With --key it becomes a
+credential that the runner signs here; without, the registry issues one about the body.
 
 --artifact, --harness-path and --dataset-path are paths of the registry's catalogue, where the model,
 the eval harness and the dataset already are. --dry-run asks the registry whether it would
@@ -142,7 +142,7 @@ func (o publishOptions) publisher(env *Env) (*client.Client, error) {
 func (o publishOptions) publication(ctx context.Context, env *Env) (*client.Publication, error) {
 	if data, err := dossier.ReadInput(o.what, attest.MaxDocument); err == nil {
 		if p, ok := client.NewPublication(data, o.paths); ok {
-			return p, nil
+			return p, acceptProposed(env, o.what, p)
 		}
 	}
 	draft, _, runner, err := o.draft(ctx, env, outgoing.DraftAsk{}, false)

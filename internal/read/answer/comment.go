@@ -111,10 +111,11 @@ func (c *comment) numbers(r *gate.Report) []string {
 	if s := b.Scores; s != nil {
 		lines = append(lines, fmt.Sprintf("| mean score | %s | %s | %+.4f [%+.4f, %+.4f] |", plain.Score(s.Mean.A, 4), plain.Score(s.Mean.B, 4), s.Mean.Change, s.ChangeCI95[0], s.ChangeCI95[1]))
 	}
+	before, after, change := b.TokensText()
 	return append(lines,
 		fmt.Sprintf("| solve rate | %s | %s | %+.4f [%+.4f, %+.4f] |", plain.Score(b.SolveRate.A, 4), plain.Score(b.SolveRate.B, 4), b.Difference, b.DifferenceCI95[0], b.DifferenceCI95[1]),
 		fmt.Sprintf("| cost | %s | %s | %s |", b.Cost.A, b.Cost.B, b.Cost.Change),
-		fmt.Sprintf("| tokens | %d | %d | %+d |", b.Tokens.A, b.Tokens.B, b.Tokens.Change),
+		fmt.Sprintf("| tokens | %s | %s | %s |", before, after, change),
 		fmt.Sprintf("| median latency | %d ms | %d ms | %+d ms |", b.Latency.A, b.Latency.B, b.Latency.Change), "", b.Headline())
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"encoding/binary"
 
+	"tallystick/internal/record/cost"
 	"tallystick/internal/record/refusal"
 )
 
@@ -22,8 +23,15 @@ type Parsed struct {
 	Signature []byte
 	Receipt   []byte
 
-	payload   []byte // header and sections
-	ed25519At int    // where the Ed25519 section begins in it
+	missing   cost.Cost // what the record in the receipt says of it; its amount is the header's
+	payload   []byte    // header and sections
+	ed25519At int       // where the Ed25519 section begins in it
+}
+
+// Cost is the cost in the header, and beside it what the record in the receipt says is not
+// in it: the header has room for an amount, and none for what is unknown.
+func (p *Parsed) Cost() cost.Cost {
+	return cost.Cost{MicroUSD: int64(p.Header.CostMicrodollars), Unpriced: p.missing.Unpriced, Untold: p.missing.Untold}
 }
 
 // IsBundle reports whether data begins as a bundle does.
@@ -63,9 +71,11 @@ func Parse(data []byte) (*Parsed, error) {
 		return nil, err
 	}
 	if p.Receipt != nil {
-		if _, err := readReceipt(p.Receipt, &p.Bundle); err != nil {
+		record, err := readReceipt(p.Receipt, &p.Bundle)
+		if err != nil {
 			return nil, err
 		}
+		p.missing = record.Cost()
 	}
 	return p, nil
 }

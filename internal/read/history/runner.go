@@ -34,7 +34,7 @@ func (k *known) met(hash digest.ID, s seal.Signature) *known {
 func (h *History) RanBy(a *Attempt, s seal.Signature) string { return h.known.ran(a, s) }
 
 // ran is [History.RanBy] at one place of the ledger. Where the ledger does not tell
-// which operator ran an attempt, each may have: a scratch attempt is not signed, and
+// which operator ran an attempt, each who ever was one may have: a scratch attempt is not signed, and
 // the hash in a record tells only of an operator who signed a registration.
 func (k *known) ran(a *Attempt, s seal.Signature) string {
 	if a.runner != nil && k.people.Same(s, *a.runner) {
@@ -60,8 +60,8 @@ func (k *known) ran(a *Attempt, s seal.Signature) string {
 			return "ran cases of the attempt"
 		}
 	}
-	if mayHave && s.Holds(seal.Operator) {
-		return "is an operator, and the ledger does not tell which operator ran the attempt"
+	if mayHave && k.people.Ran(s) {
+		return "is or was an operator, and the ledger does not tell which operator ran the attempt"
 	}
 	return ""
 }

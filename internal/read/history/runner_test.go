@@ -46,12 +46,21 @@ func TestTheRunnerSignsNoCorrection(t *testing.T) {
 			record: func(s *evidence.CaseScored) {
 				s.Worker = &evidence.Worker{Key: historytest.Key(t, rita).Public().Fingerprint(), HarnessVersion: "v1"}
 			}},
-		{name: "an operator who may have resumed it", people: people, signer: rita, ran: "rita, who is an operator, and the ledger does not tell",
+		{name: "an operator who may have resumed it", people: people, signer: rita, ran: "rita, who is or was an operator, and the ledger does not tell",
 			record: func(s *evidence.CaseScored) { s.Operator = digest.IDOf([]byte("somebody")) }},
 		{name: "a person who is not an operator, of an attempt that another resumed", people: people, signer: alice,
 			record: func(s *evidence.CaseScored) { s.Operator = digest.IDOf([]byte("somebody")) }},
-		{name: "an operator, of an attempt that is not signed", people: people, signer: olga, ran: "olga, who is an operator",
+		{name: "an operator, of an attempt that is not signed", people: people, signer: olga, ran: "olga, who is or was an operator",
 			edit: func(r *evidence.AttemptRegistered) { r.Scratch, r.Signature = true, "none" }},
+		{name: "who was an operator, of an attempt that is not signed", people: people, signer: rita, ran: "rita, who is or was an operator",
+			edit: func(r *evidence.AttemptRegistered) { r.Scratch, r.Signature = true, "none" },
+			next: []seal.Entry{line("olga", olga, operator), line("rita", rita, curator), line("alice", alice, curator), line("bob", bob, security)}},
+		{name: "another name and key of who was an operator, of an attempt that is not signed", people: people, signer: second, ran: "rosa, who is or was an operator",
+			edit: func(r *evidence.AttemptRegistered) { r.Scratch, r.Signature = true, "none" },
+			next: []seal.Entry{line("olga", olga, operator), line("rosa", rita, curator), line("rosa", second, curator), line("alice", alice, curator), line("bob", bob, security)}},
+		{name: "who never was an operator, of an attempt that is not signed", people: people, signer: alice,
+			edit: func(r *evidence.AttemptRegistered) { r.Scratch, r.Signature = true, "none" },
+			next: []seal.Entry{line("olga", olga, operator), line("rita", rita, curator), line("alice", alice, curator), line("bob", bob, security)}},
 	} {
 		for _, alone := range []bool{true, false} {
 			name := tt.name + " and bob"

@@ -175,10 +175,10 @@ func (t *Totals) briefPerSolve() string {
 
 // leastTokens are the tokens that were told. A call without a price may have told none.
 func (t *Totals) leastTokens() string {
-	if t.TotalCost.Unpriced > 0 && !t.TotalTokens.Unknown {
-		return "at least " + t.TotalTokens.String()
+	if t.TotalTokens.Unknown {
+		return t.TotalTokens.String()
 	}
-	return t.TotalTokens.String()
+	return leastTold(t.TotalTokens.String(), t.TotalCost.Unpriced)
 }
 
 // breakdownText prints the properties that tell tasks apart.

@@ -2,6 +2,7 @@ package scorecard
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"tallystick/internal/read/history"
@@ -82,6 +83,28 @@ type CostChange struct {
 	Change    cost.Cost `json:"change"`
 	UnpricedA int64     `json:"unpriced_calls_a,omitempty"`
 	UnpricedB int64     `json:"unpriced_calls_b,omitempty"`
+}
+
+// TokensText are the tokens of both and their change for people. A call whose cost is not
+// known may have told no tokens: what was told is then the least there were, and the change
+// is as that of a cost.
+func (c *Comparison) TokensText() (a, b, change string) {
+	if c.Cost.UnpricedA == 0 && c.Cost.UnpricedB == 0 {
+		return fmt.Sprint(c.Tokens.A), fmt.Sprint(c.Tokens.B), fmt.Sprintf("%+d", c.Tokens.Change)
+	}
+	change = "unknown"
+	if c.Cost.UnpricedA == 0 {
+		change = fmt.Sprintf("at least %+d", c.Tokens.Change)
+	}
+	return leastTold(fmt.Sprint(c.Tokens.A), c.Cost.UnpricedA), leastTold(fmt.Sprint(c.Tokens.B), c.Cost.UnpricedB), change
+}
+
+// leastTold is a number of tokens, as the least if calls may have told none.
+func leastTold(tokens string, unpriced int64) string {
+	if unpriced > 0 {
+		return "at least " + tokens
+	}
+	return tokens
 }
 
 // A ScoreChange is about the paired cases that have a score in both attempts,

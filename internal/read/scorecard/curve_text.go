@@ -11,12 +11,20 @@ import (
 	"tallystick/internal/record/plain"
 )
 
+// tokensPerSolve are the tokens that were told for a solve.
+func (k *Week) tokensPerSolve() string {
+	if k.Solved == 0 || k.TokensPerSolve.Unknown {
+		return perSolve(k.Solved, k.TokensPerSolve)
+	}
+	return leastTold(perSolve(k.Solved, k.TokensPerSolve), k.Unpriced)
+}
+
 // PrintWeeks writes a line for each week.
 func PrintWeeks(out io.Writer, weeks []Week) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "week\ttasks\tsolved\trate\tcost a solve\ttokens a solve\tretries\tregressions\tattempts\tlevel")
 	for _, k := range weeks {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", k.Week, k.Tasks, k.Solved, plain.Score(k.SolveRate, 4), perSolve(k.Solved, k.CostPerSolve), perSolve(k.Solved, k.TokensPerSolve), k.Retries, k.Regressions, k.Attempts, k.Level)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", k.Week, k.Tasks, k.Solved, plain.Score(k.SolveRate, 4), perSolve(k.Solved, k.CostPerSolve), k.tokensPerSolve(), k.Retries, k.Regressions, k.Attempts, k.Level)
 	}
 	w.Flush()
 	for _, k := range weeks {

@@ -2,6 +2,7 @@ package seal
 
 import (
 	"maps"
+	"slices"
 	"strings"
 )
 
@@ -10,20 +11,44 @@ import (
 // that gets another name, is still the same person. What no version says cannot be
 // known. The zero value knows nothing. It is not changed once it is made, so that
 // who was known at one place of a ledger stays so.
-type People struct{ next map[string]string }
+type People struct {
+	next map[string]string
+	// operators are the marks of all lines that had the role, and patterns those of the
+	// names that authorities could give it to.
+	operators [][]string
+	patterns  []string
+}
 
 // With also knows what a version of the signers file says.
 func (p People) With(s *Signers) People {
-	known := People{maps.Clone(p.next)}
+	known := People{maps.Clone(p.next), slices.Clip(p.operators), slices.Clip(p.patterns)}
 	if known.next == nil {
 		known.next = make(map[string]string)
 	}
 	for _, e := range s.entries {
-		if !e.Authority { // its lines have patterns in place of names
-			known.join(marksOf(e.Principals, e.Key))
+		runs := slices.Contains(e.Roles, Operator)
+		if e.Authority { // its lines have patterns in place of names
+			if runs {
+				known.patterns = append(known.patterns, e.Principals)
+			}
+			continue
+		}
+		marks := marksOf(e.Principals, e.Key)
+		known.join(marks)
+		if runs {
+			known.operators = append(known.operators, marks)
 		}
 	}
 	return known
+}
+
+// Ran reports whether the person behind a signature was an operator in some version of
+// the signers file, or may have been by the certificate of an authority: whose role was
+// taken away ran what they ran.
+func (p People) Ran(s Signature) bool {
+	marks := marksOf(s.principal, s.key)
+	return s.Holds(Operator) || slices.ContainsFunc(p.operators, func(m []string) bool { return p.meet(marks, m) }) ||
+		slices.ContainsFunc(p.patterns, func(list string) bool { return matchList(s.principal, list) })
 }
 
 // Same reports whether two signatures are by one person.

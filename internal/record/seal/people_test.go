@@ -58,3 +58,57 @@ func TestOnePersonUnderSeveralNamesAndKeys(t *testing.T) {
 		t.Error("what a later version says changed what was known before")
 	}
 }
+
+// Whose role was taken away ran what they ran: a person who had the role operator in any
+// version is known under every name and key.
+func TestWhoEverWasAnOperator(t *testing.T) {
+	one, two, three, four := testKey(t, "one"), testKey(t, "two"), testKey(t, "three"), testKey(t, "four")
+	var known People
+	version := 0
+	next := func(lines ...Entry) {
+		t.Helper()
+		version++
+		var before digest.ID
+		if version > 1 {
+			before = digest.IDOf([]byte("the version before"))
+		}
+		data, err := Compose(version, before, lines)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := ParseSigners("signers", data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		known = known.With(s)
+	}
+	line := func(name string, k *Key, roles ...Role) Entry {
+		return Entry{Principals: name, Key: k.Public(), Roles: roles}
+	}
+	sig := func(name string, k *Key, roles ...Role) Signature { return Signature{name, k.Public(), roles} }
+
+	authority := line("*@ops", four, Operator)
+	authority.Authority = true
+	next(line("olga", one, Operator), line("alice", three, Curator), authority)
+	before := known
+	next(line("olivia", one, Curator), line("olivia", two, Curator), line("alice", three, Curator))
+	for name, tt := range map[string]struct {
+		s    Signature
+		want bool
+	}{
+		"by the key that had the role":      {sig("olivia", one, Curator), true},
+		"by the old name":                   {sig("Olga", two, Curator), true},
+		"by another key of the new name":    {sig("olivia", two, Curator), true},
+		"by a certificate's name":           {sig("rita@ops", three, Curator), true},
+		"by the role that it has now":       {sig("new", four, Operator), true},
+		"another person":                    {sig("alice", three, Curator), false},
+		"another name at another authority": {sig("rita@dev", three, Curator), false},
+	} {
+		if got := known.Ran(tt.s); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if before.Ran(sig("olivia", two, Curator)) || (People{}).Ran(sig("olga", one, Curator)) {
+		t.Error("what a later version says changed what was known before")
+	}
+}

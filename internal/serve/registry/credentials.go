@@ -119,6 +119,9 @@ func (r *Registry) issue(a *Agent, body []byte, req *evidence.RegistryRequest) (
 	if err != nil {
 		return nil, nil, err
 	}
+	if _, err := attest.Verify(text, r.trust()); err != nil {
+		return nil, nil, refusal.Newf(refusal.NotIssued, "the credential is not issued, because this registry's own verifier refuses it: %w", err)
+	}
 	return issuedEntry(a, text, d.ID, did, signer.Method, b.Run, place, req), text, nil
 }
 

@@ -107,12 +107,15 @@ func (p place) file(kind string) string {
 			names = append(names, safeName(s))
 		}
 	}
+	var chosen []string
 	for _, key := range slices.Sorted(maps.Keys(p.query)) {
-		names = append(names, "~"+key+"-"+safeName(p.query.Get(key)))
+		chosen = append(chosen, "~"+key+"-"+safeName(p.query.Get(key)))
 	}
 	kind, _, _ = strings.Cut(kind, ";")
 	if kind == "text/html" && p.path != "/verify.html" {
-		names = append(names, "index.html")
+		names = append(append(names, chosen...), "index.html")
+	} else { // the file without a query has the name, and a file is not a folder as well
+		names = slices.Insert(names, len(names)-1, chosen...)
 	}
 	return path.Join(names...) + extensions[kind]
 }

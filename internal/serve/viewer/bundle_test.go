@@ -314,3 +314,24 @@ func TestNamesOfFiles(t *testing.T) {
 		}
 	}
 }
+
+// A file of a case that ran several times is not a folder as well: no file system has both.
+func TestFilesOfRepetitionsAreNotFolders(t *testing.T) {
+	for _, kind := range []string{"text/html", "text/plain", "text/markdown; charset=utf-8", "application/x-ndjson", "image/png", "application/octet-stream"} {
+		files := map[string]bool{}
+		for _, query := range []string{"", "?repeat=2", "?repeat=3", "?from=201&repeat=2"} {
+			to, _, _ := placeOf(place{path: "/"}, "/attempt/a/case/b/conversation.md"+query)
+			files[to.file(kind)] = true
+		}
+		if len(files) != 4 {
+			t.Errorf("%s: four addresses become %v", kind, files)
+		}
+		for a := range files {
+			for b := range files {
+				if strings.HasPrefix(b, a+"/") {
+					t.Errorf("%s: %s is a file, and the folder of %s", kind, a, b)
+				}
+			}
+		}
+	}
+}

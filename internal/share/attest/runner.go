@@ -29,6 +29,12 @@ func SignBody(data []byte, s Signer) ([]byte, error) {
 	return secure(text, s, method)
 }
 
+// IsSigned reports whether a body has a proof, which [VerifyBody] checks.
+func IsSigned(body []byte) bool {
+	text, err := canonicalize("body", body)
+	return err == nil && text[0] == '{' && find(members(new(room), text), "proof") != nil
+}
+
 // A SignedBody is a body whose runner's proof has been verified. Only
 // [VerifyBody] makes one.
 type SignedBody struct {

@@ -463,12 +463,19 @@ func (t *Table) answerKind(m *Mapping) error {
 		return nil // each row says that its answer is not one of the choices
 	}
 	m.AnswerIs = kinds[0]
-	if slices.Contains(kinds, byText) && m.AnswerIs == byLetter && !slices.Equal(places[byText], places[byLetter]) {
-		return refusal.Newf(refusal.Usage, "%s: the column %q names choices by their letter or by their text, and which is not clear: the choices are letters themselves", t.Source, m.Expected).
-			WithHint("say it with --answer-is letter, or --answer-is text")
+	if m.AnswerIs == byLabel || m.AnswerIs == byText {
+		return nil // the data itself says so, word for word
+	}
+	for _, other := range kinds[1:] {
+		if !slices.Equal(places[other], places[m.AnswerIs]) {
+			return refusal.Newf(refusal.Usage, "%s: the column %q names choices by %s or by %s, and which is not clear: all rows fit both, and the right choices would be others", t.Source, m.Expected, answerWords[m.AnswerIs], answerWords[other]).
+				WithHint("say it with --answer-is %s, or --answer-is %s", m.AnswerIs, other)
+		}
 	}
 	return nil
 }
+
+var answerWords = map[string]string{byLetter: "their letter", byText: "their text", from0: "their place from 0", from1: "their place from 1"}
 
 // Words that answer a question with two or three answers.
 var fewAnswers = [][]string{{"no", "yes"}, {"false", "true"}, {"maybe", "no", "yes"}}

@@ -278,7 +278,11 @@ func (t *Table) ids(m Mapping) []string {
 }
 
 func (r *Row) makeCase(m Mapping, id string) (Line, error) {
-	c := Line{ID: id, Input: promptOf(r.Values[m.Input])}
+	input, err := promptOf(r.Values[m.Input])
+	if err != nil {
+		return Line{}, err
+	}
+	c := Line{ID: id, Input: input}
 	if strings.TrimSpace(c.Input) == "" {
 		return c, fmt.Errorf("the column %q is empty", m.Input)
 	}
@@ -457,18 +461,41 @@ func textOf(v any) string {
 
 // promptOf is the input of a case: a text, or the messages of a conversation
 // whose last one is the user's.
-func promptOf(v any) string {
+func promptOf(v any) (string, error) {
 	list, ok := v.([]any)
 	if !ok {
-		return textOf(v)
+		return textOf(v), nil
 	}
 	var texts []string
 	for _, m := range list {
 		message, ok := m.(map[string]any)
 		if !ok {
-			return textOf(v)
+			return textOf(v), nil
 		}
-		texts = append(texts, textOf(message["content"]))
+		text, err := contentOf(message["content"])
+		if err != nil {
+			return "", err
+		}
+		texts = append(texts, text)
 	}
-	return strings.Join(texts, "\n\n")
+	return strings.Join(texts, "\n\n"), nil
+}
+
+// contentOf is the text of a message: itself, or its parts. An image in it is a part of
+// the question; without it the rest is another one.
+func contentOf(v any) (string, error) {
+	parts, ok := v.([]any)
+	if !ok {
+		return textOf(v), nil
+	}
+	var texts []string
+	for _, p := range parts {
+		part, ok := p.(map[string]any)
+		text, isText := part["text"].(string)
+		if !ok || !isText {
+			return "", fmt.Errorf("a message has a part that is not a text, such as an image, and only texts are imported")
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, "\n"), nil
 }

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -185,6 +186,95 @@ func TestNamesOfAPromptfooConfigurationAreToldByTheirCase(t *testing.T) {
 	}
 }
 
+// TestAnImageIsNotLeftOutOfItsQuestion: a row whose messages have parts that are not texts is
+// left out; parts that are texts are the question.
+func TestAnImageIsNotLeftOutOfItsQuestion(t *testing.T) {
+	const rows = `{"input":[{"role":"system","content":"Be brief."},{"role":"user","content":[{"type":"text","text":"What is"},{"type":"text","text":"red?"}]}],"target":"blood cells"}
+{"input":[{"role":"user","content":[{"type":"image","image":"red.png"},{"type":"text","text":"What is this?"}]}],"target":"blood cells"}
+{"input":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.com/red.png"}}]}],"target":"blood cells"}
+{"input":[{"role":"user","content":["What?"]}],"target":"blood cells"}
+`
+	got := imported(t, "f.jsonl", rows, Mapping{})
+	if len(got.Cases) != 1 || got.Cases[0].Input != "Be brief.\n\nWhat is\nred?" || len(got.LeftOut) != 3 || !strings.Contains(got.LeftOut[0], "not a text") {
+		t.Errorf("%+v, left out %v", got.Cases, got.LeftOut)
+	}
+}
+
+// TestAPromptfooFileIsReadOrLeftOut: where promptfoo reads a file or runs a program, the
+// words of that file are read, or the test is left out; the name of a file in the place of
+// its words would be another question, which any answer or none passes.
+func TestAPromptfooFileIsReadOrLeftOut(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"c/in.txt": "INSIDE\n", "out.txt": "OUTSIDE", "c/gen.py": "print(1)"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct{ value, want string }{ // "" is left out, "=" is as it stands
+		{"file://in.txt", "INSIDE"}, {" file://in.txt", "INSIDE"}, {"file://./in.txt", "INSIDE"},
+		{"FILE://in.txt", ""}, {"file://../out.txt", ""}, {"File://../out.txt", ""}, {"file://gen.py", ""}, {"file://gen.py:get", ""},
+		{"file:///etc/hostname", ""}, {"file://none.txt", ""}, {"file://*.txt", ""},
+		{"File: report", "="}, {"What is in file://in.txt?", "="},
+	} {
+		for place, form := range map[string]string{
+			"variable":  "prompts: ['Say {{q}}']\ntests:\n  - {vars: {q: %q}, assert: [{type: contains, value: x}]}\n",
+			"default":   "prompts: ['Say {{q}}']\ndefaultTest: {vars: {q: %q}}\ntests:\n  - {assert: [{type: contains, value: x}]}\n",
+			"prompt":    "prompts: [%q]\ntests:\n  - {vars: {q: a}, assert: [{type: contains, value: x}]}\n",
+			"assertion": "prompts: ['Say {{q}}']\ntests:\n  - {vars: {q: a}, assert: [{type: contains, value: %q}]}\n",
+			"list":      "prompts: ['Say {{q}}']\ntests:\n  - {vars: {q: a}, assert: [{type: contains-all, value: [%q, '{{q}}']}]}\n",
+		} {
+			path := filepath.Join(dir, "c", "promptfooconfig.yaml")
+			if err := os.WriteFile(path, fmt.Appendf(nil, form, tt.value), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got, err := Import(path, "", Mapping{})
+			if tt.want == "" {
+				if !refusal.Is(err, refusal.Malformed) {
+					t.Errorf("%s %q: %+v, %v", place, tt.value, got, err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Errorf("%s %q: %v", place, tt.value, err)
+				continue
+			}
+			text, err := json.Marshal(got.Cases)
+			if want := strings.Replace(tt.want, "=", tt.value, 1); err != nil || !strings.Contains(string(text), want) || tt.want != "=" && strings.Contains(string(text), "file://") || strings.Contains(string(text), "{{") {
+				t.Errorf("%s %q: %s, %v", place, tt.value, text, err)
+			}
+		}
+	}
+	for _, prompt := range []string{"in.txt", "./in.txt"} { // the name of a file without file://
+		path := filepath.Join(dir, "c", "promptfooconfig.yaml")
+		if err := os.WriteFile(path, fmt.Appendf(nil, "prompts: [%q]\ntests: [{vars: {q: a}, assert: [{type: equals, value: x}]}]\n", prompt), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Import(path, "", Mapping{}); err != nil || got.Cases[0].Input != "INSIDE\n" {
+			t.Errorf("the prompt %s: %+v, %v", prompt, got, err)
+		}
+	}
+	for _, prompt := range []string{"prompts/*.txt", "chat.json", "gen.py", "exec:cat in.txt", "https://example.com/prompt", "langfuse://x"} {
+		path := filepath.Join(dir, "c", "promptfooconfig.yaml")
+		if err := os.WriteFile(path, fmt.Appendf(nil, "prompts: [%q]\ntests: [{vars: {q: a}, assert: [{type: equals, value: x}]}]\n", prompt), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Import(path, "", Mapping{}); !refusal.Is(err, refusal.Malformed) {
+			t.Errorf("the prompt %s: %+v, %v", prompt, got, err)
+		}
+	}
+	// promptfoo makes a test of each value of a list.
+	path := filepath.Join(dir, "c", "promptfooconfig.yaml")
+	if err := os.WriteFile(path, []byte("prompts: ['{{q}}']\ntests: [{vars: {q: [a, b]}, assert: [{type: equals, value: x}]}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Import(path, "", Mapping{}); !refusal.Is(err, refusal.Malformed) {
+		t.Errorf("a list: %+v, %v", got, err)
+	}
+}
+
 // TestChoicesAreChoices: however a table has its choices and names the right one, the case
 // shows all of them and the letter of the right one is compared.
 func TestChoicesAreChoices(t *testing.T) {
@@ -265,6 +355,33 @@ func TestWhatIsNotClearIsAsked(t *testing.T) {
 	for kind, want := range map[string]string{"letter": "B", "text": "A"} {
 		if got := imported(t, "f.jsonl", letters, Mapping{AnswerIs: kind}); got.Cases[0].Expected != want {
 			t.Errorf("%s: %+v", kind, got.Cases[0])
+		}
+	}
+	// A small set whose places are neither the first nor the last: from 0 or from 1?
+	for name, tt := range map[string]struct {
+		data string
+		is   map[string]string
+	}{
+		"places":              {`{"question":"Red?","choices":["grass","blood","sky","coal"],"answer":1}` + "\n" + `{"question":"Blue?","choices":["grass","blood","sky","coal"],"answer":2}`, map[string]string{"index0": "BC", "index1": "AB"}},
+		"places in a table":   {"question,A,B,C,answer\nRed?,blood,grass,sky,1\nBlue?,grass,sky,blood,2\n", map[string]string{"index0": "BC", "index1": "AB"}},
+		"numbers of a column": {"question,opa,opb,opc,opd,cop\nRed?,grass,blood,sky,coal,1\nBlue?,grass,blood,sky,coal,3\n", map[string]string{"index0": "BD", "index1": "AC"}},
+		"places or numbers":   {`{"question":"1+1?","choices":[2,1,0],"answer":2}`, map[string]string{"text": "A", "index0": "C"}},
+	} {
+		file := "f.csv"
+		if tt.data[0] == '{' {
+			file = "f.jsonl"
+		}
+		if got, err := tryImport(t, file, tt.data, Mapping{}); !refusal.Is(err, refusal.Usage) || !strings.Contains(err.Error(), "not clear") {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		for kind, want := range tt.is {
+			letters := ""
+			for _, c := range imported(t, file, tt.data, Mapping{AnswerIs: kind}).Cases {
+				letters += c.Expected.(string)
+			}
+			if letters != want {
+				t.Errorf("%s, %s: %s, want %s", name, kind, letters, want)
+			}
 		}
 	}
 	got := imported(t, "f.csv", "question,a,b,answer\nWhat is a + b?,3,4,7\nWhat is a + b?,2,2,4\n", Mapping{})

@@ -152,6 +152,11 @@ func (c *promptfooConfig) makeCase(path, id string, prompt any, test promptfooTe
 		vars = map[string]any{}
 	}
 	maps.Copy(vars, test.Vars)
+	for name, v := range vars {
+		if vars[name], err = valueOf(path, v); err != nil {
+			return Line{}, fmt.Errorf("the variable %s: %w", name, err)
+		}
+	}
 	out := Line{ID: id, Title: title(test.Description), Metadata: test.Metadata}
 	if out.Input, err = fill(text, vars); err != nil {
 		return out, err
@@ -161,7 +166,7 @@ func (c *promptfooConfig) makeCase(path, id string, prompt any, test promptfooTe
 		return out, fmt.Errorf("it asserts nothing")
 	}
 	for i, a := range asserts {
-		grade, err := a.grade(vars)
+		grade, err := a.grade(path, vars)
 		if err != nil {
 			return out, err
 		}
@@ -189,12 +194,51 @@ func promptText(path string, prompt any) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("a prompt is neither a text nor a file")
 	}
-	name, isFile := strings.CutPrefix(text, "file://")
-	if !isFile {
+	if promptPath().MatchString(text) {
+		text = "file://" + text
+	}
+	return resolve(path, text)
+}
+
+// promptPath are prompts that are the name of a file without file:// before it: promptfoo
+// reads them.
+var promptPath = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[^\s:{}]+\.(?i:txt|md|json|jsonl|ya?ml|csv|j2|js|cjs|mjs|ts|py)$`)
+})
+
+// elsewhere are values that promptfoo does not take as they stand: a file, the address of a
+// text, or what a program prints.
+var elsewhere = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)^\s*(?:file://.*|(?:exec|package|python|javascript):\S.*|[a-z][a-z0-9+.-]*://\S+)\s*$`)
+})
+
+// valueOf is a variable, or the value of an assertion, as promptfoo takes it. A list of
+// values means a test for each of them.
+func valueOf(path string, v any) (any, error) {
+	switch v := v.(type) {
+	case string:
+		if !strings.HasPrefix(strings.ToLower(strings.TrimSpace(v)), "file:") {
+			return v, nil // an address in a variable is a text
+		}
+		return resolve(path, v)
+	case []any:
+		return nil, fmt.Errorf("it is a list, and a test for each of its values is meant: write them as tests")
+	}
+	return v, nil
+}
+
+// resolve is a text as it stands, or that of the text file that it names. What else a value
+// can mean is refused: its name in the place of its words would be another question.
+func resolve(path, text string) (string, error) {
+	if !elsewhere().MatchString(text) {
 		return text, nil
 	}
-	if ext := filepath.Ext(name); ext != ".txt" && ext != ".md" {
-		return "", fmt.Errorf("the prompt %s is a program or a conversation, and only texts are read", text)
+	name, isFile := strings.CutPrefix(strings.TrimSpace(text), "file://")
+	if !isFile {
+		return "", fmt.Errorf("%.200q is not a text but names one, and only file:// with a text file in the folder is read", text)
+	}
+	if ext := strings.ToLower(filepath.Ext(name)); ext != ".txt" && ext != ".md" {
+		return "", fmt.Errorf("%s is a program, a table or a conversation, and only texts (.txt, .md) are read", text)
 	}
 	data, err := store.ReadBeside(path, name, 1<<20)
 	return string(data), err
@@ -224,15 +268,11 @@ func fill(template string, vars map[string]any) (string, error) {
 }
 
 // grade converts one assertion, or says why that is not possible.
-func (a assertion) grade(vars map[string]any) (map[string]any, error) {
+func (a assertion) grade(path string, vars map[string]any) (map[string]any, error) {
 	kind, negated := strings.CutPrefix(a.Type, "not-")
-	value := a.Value
-	if s, ok := value.(string); ok {
-		filled, err := fill(s, vars)
-		if err != nil {
-			return nil, fmt.Errorf("assertion %s: %w", a.Type, err)
-		}
-		value = filled
+	value, err := filledValue(path, a.Value, vars)
+	if err != nil {
+		return nil, fmt.Errorf("assertion %s: %w", a.Type, err)
 	}
 	grade := convert(kind, value, a.Threshold)
 	if grade == nil {
@@ -242,6 +282,26 @@ func (a assertion) grade(vars map[string]any) (map[string]any, error) {
 		grade = map[string]any{"kind": "not", "checks": []Check{{"it", grade}}}
 	}
 	return grade, nil
+}
+
+// filledValue is what an assertion compares with, or each of a list of them.
+func filledValue(path string, value any, vars map[string]any) (any, error) {
+	list, ok := value.([]any)
+	if !ok {
+		v, err := valueOf(path, value)
+		if s, isText := v.(string); err == nil && isText {
+			return fill(strings.TrimRight(s, "\n"), vars)
+		}
+		return v, err
+	}
+	out := make([]any, len(list))
+	for i, v := range list {
+		var err error
+		if out[i], err = filledValue(path, v, vars); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 func convert(kind string, value any, threshold *float64) map[string]any {

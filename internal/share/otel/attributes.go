@@ -145,6 +145,7 @@ const (
 	attrRepeat    = "tallystick.repeat"
 	attrExecution = "tallystick.execution"
 	attrLevel     = "tallystick.level"
+	attrGate      = "tallystick.gate" // of the resource: met, not met or not decided, and why
 	attrOutcome   = "tallystick.outcome"
 	// attrCorrection and a number: what stands beside the outcome and the score, which
 	// are as recorded, in one line.

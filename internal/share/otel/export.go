@@ -26,6 +26,7 @@ const MaxExport = 256 << 20
 type Run struct {
 	ID, Class, Target string
 	Level             string
+	Gate              string // what is decided about the attempt, and why
 	Version           string // of the program
 }
 
@@ -56,7 +57,7 @@ type Trace struct {
 // the same bytes.
 func Export(a Run, cases iter.Seq2[Trace, error]) ([]byte, error) {
 	resource, err := json.Marshal(map[string]any{"attributes": []outAttribute{text("service.name", "tallystick"), text("service.version", a.Version),
-		text(attrAttempt, a.ID), text(attrClass, a.Class), text(attrTarget, a.Target), text(attrLevel, a.Level)}})
+		text(attrAttempt, a.ID), text(attrClass, a.Class), text(attrTarget, a.Target), text(attrLevel, a.Level), text(attrGate, a.Gate)}})
 	if err != nil {
 		return nil, err
 	}

@@ -55,6 +55,9 @@ func Draft(ctx context.Context, open func() (*dossier.Place, error), ask DraftAs
 	if err != nil {
 		return nil, "", err
 	}
+	if err := scorecard.RequireAnswered(a.Attempt); err != nil {
+		return nil, "", err
+	}
 	whole, err := a.ReadAll()
 	if err != nil {
 		return nil, "", err
@@ -153,5 +156,9 @@ func ImportedBadge(ctx context.Context, path string) ([]export.File, int, error)
 
 // NoCase refuses a pattern that matches no case of an attempt.
 func NoCase(attempt, glob string) error {
+	if glob == "" {
+		return refusal.Newf(refusal.NotFound, "attempt %s: no case ran, so there is nothing to tell", attempt).
+			WithHint(`"tally run" with --resume goes on with an attempt that was interrupted`)
+	}
 	return refusal.Newf(refusal.UnknownName, "attempt %s has no case that matches %q", attempt, glob).WithHint(`"tally scorecard %s" lists what it has`, attempt)
 }

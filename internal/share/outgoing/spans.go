@@ -7,14 +7,20 @@ import (
 	"time"
 
 	"tallystick/internal/read/dossier"
+	"tallystick/internal/read/gate"
 	"tallystick/internal/read/history"
 	"tallystick/internal/share/otel"
 )
 
 // Spans writes the cases of an attempt whose id matches glob, or all if that is "", as
 // OpenTelemetry, and says how many they are.
-func Spans(a *dossier.Public, glob string) (doc []byte, cases int, err error) {
-	doc, err = otel.Export(otel.Run{ID: a.ID, Class: a.Class, Target: a.Target, Level: a.Level.String(), Version: a.Harness()}, traces(a, glob, &cases))
+func Spans(d *dossier.Dossier, glob string) (doc []byte, cases int, err error) {
+	decision, err := gate.Of(d)
+	if err != nil {
+		return nil, 0, err
+	}
+	a := d.Public()
+	doc, err = otel.Export(otel.Run{ID: a.ID, Class: a.Class, Target: a.Target, Level: a.Level.String(), Gate: decision.Text(), Version: a.Harness()}, traces(a, glob, &cases))
 	if err == nil && cases == 0 {
 		err = NoCase(a.ID, glob)
 	}

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"net/http"
+	"strings"
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/share/attest"
 )
@@ -22,8 +24,8 @@ type Minted struct {
 }
 
 // Mint has the registry issue a credential about a body, which its runner may have
-// signed. What comes back must be about that very body; who signed it is for
-// the verifier to judge.
+// signed. What comes back must be about that very body; whether it verifies is for the
+// verifier to say, with [Client.KeysOf].
 func (c *Client) Mint(ctx context.Context, body []byte) (*Minted, error) {
 	post, err := canon.Marshal(struct {
 		Body canon.RawMessage `json:"body"`
@@ -41,6 +43,40 @@ func (c *Client) Mint(ctx context.Context, body []byte) (*Minted, error) {
 		return nil, err
 	}
 	return &made, aboutBody(made.Credential, body)
+}
+
+// KeysOf gives the issuer of a credential that this registry made, and its key set, which
+// is that of the did:web of the registry's own address; a did:key has none, it is its own
+// key. Another name is not the registry's to issue under, whatever keys it serves.
+func (c *Client) KeysOf(ctx context.Context, credential []byte) (issuer string, set []byte, err error) {
+	var vc struct {
+		Issuer canon.RawMessage `json:"issuer"`
+	}
+	if err := decode(credential, &vc); err != nil {
+		return "", nil, refusal.Newf(refusal.Malformed, "the registry's credential: %w", err)
+	}
+	var named struct {
+		ID string `json:"id"`
+	}
+	if decode(vc.Issuer, &issuer) != nil && decode(vc.Issuer, &named) == nil {
+		issuer = named.ID
+	}
+	own := "did:web:" + strings.ReplaceAll(strings.ToLower(c.base.Host), ":", "%3A") + strings.ReplaceAll(c.base.Path, "/", ":")
+	switch {
+	case strings.HasPrefix(issuer, "did:key:"):
+		return issuer, nil, nil
+	case issuer != own:
+		return "", nil, refusal.Newf(refusal.RegistryMismatch, "the registry at %s issues in the name of %s, and its address is that of %s", c.base, plain.Line(issuer), own).
+			WithHint("if its public address is another one, name that with --registry; else do not use the credential, and tell the operator of the registry")
+	}
+	a, err := c.Get(ctx, keysPath)
+	if err != nil {
+		return "", nil, err
+	}
+	if a.Status != http.StatusOK {
+		return "", nil, a.Err()
+	}
+	return issuer, a.Body, nil
 }
 
 // aboutBody refuses a credential whose subject is not the body, proof and all.

@@ -9,6 +9,7 @@ const (
 	proposePath    = "/api/knowledge/eval/propose"
 	dryRunPath     = "/api/credentials/dry-run"
 	mintPath       = "/api/credentials/mint"
+	keysPath       = "/.well-known/jwks.json"
 	registerPath   = "/api/agent/v1/register"
 	judgePath      = "/api/agent/v1/judge"
 )
