@@ -10,6 +10,7 @@ import (
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/bench"
+	"tallystick/internal/run/egress"
 	"tallystick/internal/run/harness"
 	"tallystick/internal/run/judge"
 	"tallystick/internal/run/provider"
@@ -66,7 +67,7 @@ func (s *Setup) Permit() (*Permission, error) {
 		p.Why = "no provider of " + provider.SettingsFile + " has its key set"
 	}
 	for _, e := range endpoints {
-		if err := p.look(s.place.Dir, e, settings); err != nil {
+		if err := p.look(s.place.Dir, e, settings, s.Target.Egress); err != nil {
 			return nil, err
 		}
 	}
@@ -77,14 +78,17 @@ func (s *Setup) Permit() (*Permission, error) {
 }
 
 // look finds the permission for one endpoint.
-func (p *Permission) look(dir string, e *provider.Endpoint, settings *provider.Settings) error {
-	var servers []string
+func (p *Permission) look(dir string, e *provider.Endpoint, settings *provider.Settings, servers egress.Rules) error {
+	var mcp []string
 	for _, name := range slices.Sorted(maps.Keys(settings.MCP)) {
-		servers = append(servers, name+": "+settings.MCP[name].Destination())
+		mcp = append(mcp, name+": "+settings.MCP[name].Destination())
 	}
-	subject, err := spend.SubjectOf(dir, e.BaseURL, e.KeyEnv+e.KeyFile, servers)
+	subject, err := spend.SubjectOf(dir, e.BaseURL, e.KeyNames(), mcp)
 	if err != nil {
 		return err
+	}
+	for i := range servers {
+		subject.Egress = append(subject.Egress, servers[i].Destination())
 	}
 	p.asked[e.Provider] = subject
 	given, err := p.book.Find(subject)
@@ -94,9 +98,11 @@ func (p *Permission) look(dir string, e *provider.Endpoint, settings *provider.S
 	case given == nil:
 		p.Lacking = append(p.Lacking, subject)
 	default:
-		limit := given.Limit().Lower(p.lowered)
-		p.Today.MicroUSD += max(0, limit.MicroUSD-given.Spent)
-		p.Today.Calls += max(0, limit.Calls-given.Calls)
+		left, err := p.book.Left(given, p.lowered)
+		if err != nil {
+			return err
+		}
+		p.Today.MicroUSD, p.Today.Calls = p.Today.MicroUSD+left.MicroUSD, p.Today.Calls+left.Calls
 	}
 	return nil
 }
@@ -116,7 +122,7 @@ func (s *Setup) askable(settings *provider.Settings) ([]*provider.Endpoint, erro
 	var list []*provider.Endpoint
 	for _, e := range settings.Endpoints {
 		chosen := wanted == nil || slices.ContainsFunc(wanted, func(api wire.API) bool { return api.Provider().Name == e.Provider })
-		if chosen && (e.KeyEnv == "" || s.place.Getenv(e.KeyEnv) != "") {
+		if chosen && e.HasKey(s.place.Getenv) {
 			list = append(list, e)
 		}
 	}
@@ -190,11 +196,14 @@ func noLimit() error {
 }
 
 // Reserve takes a call from the day of its endpoint.
-func (p *Permission) Reserve(e *provider.Endpoint, most int64) (func(int64) error, error) {
+func (p *Permission) Reserve(e *provider.Endpoint, most int64, priced bool) (func(int64) error, error) {
 	subject, ok := p.asked[e.Provider]
 	if !ok {
 		return nil, refusal.Newf(refusal.NotAnswered, "there is no permission to ask %s; nothing was sent", e.BaseURL).
 			WithHint(`set its key, and give the permission with "tally run CLASS --live" at a terminal`)
+	}
+	if !priced {
+		most = spend.Unpriced
 	}
 	r, err := p.book.Reserve(subject, most, p.lowered)
 	if err != nil {
