@@ -55,6 +55,9 @@ func Draft(ctx context.Context, open func() (*dossier.Place, error), ask DraftAs
 	if err != nil {
 		return nil, "", err
 	}
+	if err := scorecard.RequireAnswered(a.Attempt); err != nil {
+		return nil, "", err
+	}
 	whole, err := a.ReadAll()
 	if err != nil {
 		return nil, "", err
