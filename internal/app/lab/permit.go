@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 
 	"tallystick/internal/app/spend"
 	"tallystick/internal/record/evidence"
@@ -28,6 +29,9 @@ type Permission struct {
 	asked   map[string]spend.Subject // by the name of the provider
 	lowered spend.Limit              // of a day, by tally.yaml
 	perRun  int64                    // micro-dollars, by tally.yaml; 0 for no limit
+
+	mu  sync.Mutex
+	run int64 // what the calls of this run have cost or can cost
 }
 
 // Permit finds out whether the class may spend now, and under which limit. A class that
@@ -172,7 +176,6 @@ func (s *Setup) Under(p *Permission) {
 	if !s.Spec.Live {
 		s.Spec.OnMiss = evidence.OnMissLive
 	}
-	s.Spec.MaxCostMicroUSD = spend.Limit{MicroUSD: s.Spec.MaxCostMicroUSD}.Lower(spend.Limit{MicroUSD: p.perRun}).MicroUSD
 }
 
 // budget is what the calls of the run may cost together.
@@ -205,11 +208,40 @@ func (p *Permission) Reserve(e *provider.Endpoint, most int64, priced bool) (fun
 	if !priced {
 		most = spend.Unpriced
 	}
-	r, err := p.book.Reserve(subject, most, p.lowered)
-	if err != nil {
+	inRun := max(most, 0)
+	if err := p.takeOfRun(inRun); err != nil {
 		return nil, err
 	}
-	return func(cost int64) error { return p.book.Settle(r, cost) }, nil
+	r, err := p.book.Reserve(subject, most, p.lowered)
+	if err != nil {
+		p.spent(-inRun)
+		return nil, err
+	}
+	return func(cost int64) error {
+		p.spent(cost - inRun)
+		return p.book.Settle(r, cost)
+	}, nil
+}
+
+// takeOfRun takes the most of a call from what tally.yaml allows a run. Beyond it the call
+// is not answered, as beyond the day's limit: a limit is no reason to call a case bad.
+func (p *Permission) takeOfRun(most int64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.perRun > 0 && most > p.perRun-p.run {
+		return refusal.Newf(refusal.NotAnswered, "the next call can cost %s, and %s are left of the %s that live: max_cost_per_run in tally.yaml allows a run; it was not sent",
+			plain.Dollars(most), plain.Dollars(max(0, p.perRun-p.run)), plain.Dollars(p.perRun)).
+			WithHint(`allow more in tally.yaml, or for one run with "tally run CLASS --on-miss live --max-cost DOLLARS"`)
+	}
+	p.run += most
+	return nil
+}
+
+// spent counts what the run spent besides what was taken.
+func (p *Permission) spent(microUSD int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.run += microUSD
 }
 
 // Text says what is left.
