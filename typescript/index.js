@@ -392,7 +392,7 @@ async function resultOf(name, ran, workspace, cases, scorers, outputs) {
   const rows = (await call(["show", run.attempt.id], workspace)).said.cases.map((s) => {
     const c = known.get(s.case), had = outputs.get(c.id) ?? [];
     const one = had.length === 1 ? had[0] : { output: undefined, scores: {} };
-    return { id: c.id, input: c.input, expected: c.expected, output: one.output, outcome: s.outcome, score: s.score, scores: one.scores, reason: s.reason || (s.failure_modes ?? []).join("; "), tags: c.tags, metadata: c.metadata, repeat: s.repeat };
+    return { id: c.id, input: c.input, expected: c.expected, output: one.output, outcome: s.unanswered ? "unanswered" : s.outcome, score: s.score, scores: one.scores, reason: s.reason || (s.failure_modes ?? []).join("; "), tags: c.tags, metadata: c.metadata, repeat: s.repeat };
   });
   const summary = Object.fromEntries(["total", "passed", "failed", "errors", "unscored", "truncated", "skipped", "mean_score"].map((k) => [k, run[k]]));
   summary.scores = Object.fromEntries(scorers.filter((s) => s.fn).map((s) => {
@@ -401,7 +401,9 @@ async function resultOf(name, ran, workspace, cases, scorers, outputs) {
   }));
   const where = path.resolve(workspace) === process.cwd() ? "" : ` --workspace ${path.relative(process.cwd(), workspace)}`;
   const passed = ran.code === 0, command = `tally show ${run.attempt.id}${where}`;
-  const said = () => [`${summary.passed} of ${summary.total} passed`, ...["failed", "errors", "unscored", "truncated"].filter((k) => summary[k]).map((k) => `${summary[k]} ${k}`),
+  summary.unanswered = run.unanswered ?? 0; // of the errors and the unscored: what asks something new
+  const asks = () => `not answered, so it has no score: ${summary.unanswered} of ${summary.total} ask something new` + (run.missing ? `: ${JSON.stringify(run.missing.command)} would pay ${run.missing.estimate}` : "");
+  const said = () => summary.unanswered ? asks() : [`${summary.passed} of ${summary.total} passed`, ...["failed", "errors", "unscored", "truncated"].filter((k) => summary[k]).map((k) => `${summary[k]} ${k}`),
     ...Object.entries(summary.scores).map(([k, v]) => `${k} ${number(v)}`)].join(", ") + (passed ? "" : "; NOT PASSED");
   return {
     name, attempt: run.attempt.id, passed, cases: rows, summary, run, command,

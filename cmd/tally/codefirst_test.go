@@ -133,9 +133,12 @@ func TestCodeFirst(t *testing.T) {
 		needs          []string
 		file, same     string
 		program, fails string
+		asks           string
 	}{
-		"python": {inPython, "example.py", "True 2 Paris", "python3", `Eval("capitals", [{"input": "x", "expected": "y", "id": "x"}], lambda q: q, ["exact", lambda output: {"score": 0.25, "reason": "quarter"}])`},
-		"js":     {inNode, "example.mjs", "true 2 Paris", "node", `await Eval("capitals", {data: [{input: "x", expected: "y", id: "x"}], task: (q) => q, scores: ["exact", () => ({score: 0.25, reason: "quarter"})]});`},
+		"python": {inPython, "example.py", "True 2 Paris", "python3", `Eval("capitals", [{"input": "x", "expected": "y", "id": "x"}], lambda q: q, ["exact", lambda output: {"score": 0.25, "reason": "quarter"}])`,
+			`print(Eval("judged", [{"input": "x"}], lambda q: q, [{"grader": "judge", "criteria": "ok"}]).cases[0].outcome)`},
+		"js": {inNode, "example.mjs", "true 2 Paris", "node", `await Eval("capitals", {data: [{input: "x", expected: "y", id: "x"}], task: (q) => q, scores: ["exact", () => ({score: 0.25, reason: "quarter"})]});`,
+			`console.log((await Eval("judged", {data: [{input: "x"}], task: (q) => q, scores: [{grader: "judge", criteria: "ok"}]})).cases[0].outcome);`},
 	} {
 		t.Run(language, func(t *testing.T) {
 			p := newCodeFirst(t)
@@ -169,6 +172,14 @@ func TestCodeFirst(t *testing.T) {
 			p.contains(p.says(2, "run", "capitals", "--target", target), "TALLY_TASK_URL is not set", "docs/code-first.md")
 			if strings.Count(p.says(0, "log", "--json"), `"number":`) != 3 {
 				t.Error("a run without a process was recorded")
+			}
+			// A judge that was never asked this is a question, and not a score.
+			p.write(".tallystick/judge.yaml", "version: 1\nmodel: judge-1\napi: openai.chat\n")
+			p.write("asks-"+l.file, imports+"\n"+l.asks+"\n")
+			said := p.run(5, l.program, "asks-"+l.file)
+			p.contains(said, "judged: not answered, so it has no score: 1 of 1 ask something new", "unanswered")
+			if strings.Contains(said, " passed") || strings.Contains(said, "NOT PASSED") {
+				t.Errorf("it tells a score: %s", said)
 			}
 		})
 	}

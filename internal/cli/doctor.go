@@ -20,9 +20,9 @@ func newDoctor(env *Env) *cobra.Command {
 		Example: "tally doctor",
 		Long: `Look at this machine and at the workspace: which sandbox works, whether keys, ledger and
 benches are sound, whether alarms are waiting, whether each target starts (it is started as a
-run starts it, on one recorded case), which cases no recording answers and what recording them
-may cost, and whether their models, keys and prices are there. Nothing is sent. Each line that needs something done says
-what to do. The exit code is 1 if there is such a line.`,
+run starts it, on one case), which cases of the targets in use ask what nothing recorded
+answers and what recording them may cost, and whether their models, keys and prices are there.
+Nothing is sent. Each line that needs something done says what to do. The exit code is 1 if there is such a line.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd.Context(), env) },
 	}

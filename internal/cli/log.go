@@ -68,7 +68,7 @@ func logText(env *Env, out io.Writer, attempts []answer.Logged) {
 	}
 	rows := make([][]string, len(attempts))
 	for i, a := range attempts {
-		rows[i] = []string{unstyled.of(plain.Line(a.ID)), unstyled.of(fmt.Sprintf("%d of %d%s", a.Passed, a.Total, notPassed(a))), stateText(a.Decision),
+		rows[i] = []string{unstyled.of(plain.Line(a.ID)), unstyled.of(passedText(a)), stateText(a.Decision),
 			unstyled.of(a.StartedAt.Go().Format("2006-01-02 15:04")), unstyled.of(a.Cost.String()), unstyled.of(a.Level.String()), attemptMarks(a) + paidMark(a) + nameMark(a)}
 	}
 	left := 0
@@ -150,6 +150,14 @@ func correctedText(out io.Writer, a answer.Logged) {
 	if n := a.PassedAsCorrected; n != nil {
 		fmt.Fprintf(out, "as corrected  %s: %d of %d passed; the list is as recorded\n", plain.Line(a.ID), *n, a.Total)
 	}
+}
+
+// passedText tells how many cases passed, or that the attempt was not answered.
+func passedText(a answer.Logged) string {
+	if a.Unanswered > 0 {
+		return fmt.Sprintf("not answered (%d of %d ask something new)", a.Unanswered, a.Total)
+	}
+	return fmt.Sprintf("%d of %d%s", a.Passed, a.Total, notPassed(a))
 }
 
 // notPassed tells what became of the cases that neither passed nor failed.

@@ -341,7 +341,7 @@ func (a *recordAnswer) print(out io.Writer) {
 	}
 	fmt.Fprintf(out, "spent    at most $%.6f of $%.2f\n", a.SpentUSD, a.LimitUSD)
 	if kept > 0 && a.scratch {
-		fmt.Fprintf(out, "Next: look through the cassettes for secrets in plain words, then replay them: tally run %s --target %s\n", plain.Line(a.Class), plain.Line(a.Target))
+		fmt.Fprintf(out, "Next: look through the cassettes for secrets in plain words, then replay them: tally run %s --target %s\n", plain.ShellWord(a.Class), plain.ShellWord(a.Target))
 	} else if kept > 0 {
 		fmt.Fprintf(out, "Next: look through the cassettes for secrets in plain words, then \"tally bench digest %s\" and two signatures\n", plain.Line(a.Class))
 	}

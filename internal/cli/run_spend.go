@@ -99,11 +99,14 @@ func askPermission(ctx context.Context, env *Env, s *lab.Setup, p *lab.Permissio
 	for _, server := range p.Lacking[0].MCP {
 		fmt.Fprintf(&b, "  tools      MCP server %s\n", server)
 	}
-	fmt.Fprintf(&b, "  calls      at most %d a day; another endpoint, key name or MCP command asks again\n", spend.DefaultCalls)
+	for _, server := range p.Lacking[0].Egress {
+		fmt.Fprintf(&b, "  programs   %s\n", server)
+	}
+	fmt.Fprintf(&b, "  calls      at most %d a day, unless you say another number; another endpoint, key name, MCP command or server asks again\n", spend.DefaultCalls)
 	for line := range strings.Lines(b.String()) {
 		fmt.Fprintln(env.Stderr, plain.Line(strings.TrimSuffix(line, "\n")))
 	}
-	fmt.Fprintf(env.Stderr, `How many dollars a day? "yes" is %s, "N calls" is for models without a price, anything else is no: `, plain.Dollars(spend.DefaultMicroUSD))
+	fmt.Fprintf(env.Stderr, `How many dollars a day? "yes" is %s, "N calls" and "D and N calls" are for models without a price, anything else is no: `, plain.Dollars(spend.DefaultMicroUSD))
 	line, err := readAnswer(ctx, env.Stdin)
 	if err != nil {
 		return err
@@ -116,21 +119,35 @@ func askPermission(ctx context.Context, env *Env, s *lab.Setup, p *lab.Permissio
 	return p.Give(limit)
 }
 
-// parseLimit reads what a person types: yes, dollars, or a number of calls.
-func parseLimit(line string) (spend.Limit, bool) {
+// parseLimit reads what a person types: yes, dollars, a number of calls, or dollars and
+// calls.
+func parseLimit(line string) (limit spend.Limit, ok bool) {
 	line = strings.ToLower(strings.TrimSpace(line))
-	if line == "yes" {
-		return spend.Limit{MicroUSD: spend.DefaultMicroUSD}, true
+	dollars, calls, both := strings.Cut(line, " and ")
+	if !both && (strings.HasSuffix(line, "calls") || strings.HasSuffix(line, "call")) {
+		dollars, calls = "", line
 	}
-	if number, ok := strings.CutSuffix(line, "calls"); ok {
+	if calls != "" {
+		number, named := strings.CutSuffix(strings.TrimSuffix(strings.TrimSpace(calls), "s"), "call")
 		n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
-		return spend.Limit{Calls: n}, err == nil && n >= 1 && n <= spend.MostCalls
+		if !named || err != nil || n < 1 || n > spend.MostCalls {
+			return spend.Limit{}, false
+		}
+		limit.Calls = n
 	}
-	v, err := strconv.ParseFloat(strings.TrimPrefix(line, "$"), 64)
+	switch dollars = strings.TrimSpace(dollars); {
+	case dollars == "" && limit.Calls > 0 && !both:
+		return limit, true
+	case dollars == "yes":
+		limit.MicroUSD = spend.DefaultMicroUSD
+		return limit, true
+	}
+	v, err := strconv.ParseFloat(strings.TrimPrefix(dollars, "$"), 64)
 	if err != nil || math.IsNaN(v) || v < 1e-6 || v*1e6 > spend.MostMicroUSD {
 		return spend.Limit{}, false
 	}
-	return spend.Limit{MicroUSD: int64(v * 1e6)}, true
+	limit.MicroUSD = int64(v * 1e6)
+	return limit, true
 }
 
 // unanswered fills in what it would take to answer the attempt, and is its refusal.

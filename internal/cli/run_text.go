@@ -109,7 +109,7 @@ func othersLines(out io.Writer, others []scorecard.AttemptLine, most int) {
 	}
 	others = others[left:]
 	for _, o := range others {
-		fmt.Fprintf(out, "besides  %s by %s: number %d, %d of %d passed, %s%s\n", plain.Line(o.ID), plain.Line(o.Target), o.Number, o.Passed, o.Tasks, history.LevelText(o.Level.String(), o.Properties), o.Labels())
+		fmt.Fprintf(out, "besides  %s by %s: number %d, %s, %s%s\n", plain.Line(o.ID), plain.Line(o.Target), o.Number, o.OutcomeText(), history.LevelText(o.Level.String(), o.Properties), o.Labels())
 	}
 	if left > 0 {
 		fmt.Fprintf(out, "besides  %d more (tally log)\n", left)

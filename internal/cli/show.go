@@ -117,7 +117,12 @@ func showAttemptText(env *Env, out io.Writer, a *answer.Listing) {
 	fmt.Fprintf(out, "attempt  %s (%s), number %d of %d, %s\n", plain.Line(a.ID), a.Level, a.Number, a.Of, attemptMarks(a.Logged))
 	namedText(out, a.Name, a.Note)
 	fmt.Fprintf(out, "class    %s, target %s, begun %s\n", plain.Line(a.Class), plain.Line(a.Target), a.StartedAt)
-	fmt.Fprintf(out, "cases    %d: %d passed, %d failed%s; gate %s; %s\n", a.Total, a.Passed, a.Failed, notPassed(a.Logged), stateText(a.Decision), a.Cost)
+	if a.Unanswered > 0 {
+		fmt.Fprintf(out, "partial  %d of %d cases could be answered: %d passed; gate %s; %s\n", a.Total-a.Unanswered-a.NotRun, a.Total, a.Passed, stateText(a.Decision), a.Cost)
+		fmt.Fprintf(out, "new      %d of %d cases ask something new: \"tally run %s --target %s --live\" asks the model\n", a.Unanswered, a.Total, plain.ShellWord(a.Class), plain.ShellWord(a.Target))
+	} else {
+		fmt.Fprintf(out, "cases    %d: %d passed, %d failed%s; gate %s; %s\n", a.Total, a.Passed, a.Failed, notPassed(a.Logged), stateText(a.Decision), a.Cost)
+	}
 	decisionText(out, a.Decision)
 	paidText(out, a.Paid, a.Cost)
 	for _, u := range a.Endpoints {
@@ -132,13 +137,22 @@ func showAttemptText(env *Env, out io.Writer, a *answer.Listing) {
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "case\t"+heading.of("outcome")+"\tscore\tturns\tms\twhy")
 	for _, c := range a.Cases {
-		fmt.Fprintf(w, "%s%s\t%s\t%s\t%d\t%d\t%s\n", plain.Line(c.Case), history.RepeatMark(c.Repeat), outcomeText(string(c.Outcome)), scoreText(c.Score), c.Turns, c.LatencyMS,
+		fmt.Fprintf(w, "%s%s\t%s\t%s\t%d\t%d\t%s\n", plain.Line(c.Case), history.RepeatMark(c.Repeat), outcomeOrNew(string(c.Outcome), c.Unanswered), scoreText(c.Score), c.Turns, c.LatencyMS,
 			whyInShort(env, c))
 	}
 	w.Flush()
 	fit(env, out, table.String())
 	correctedText(out, a.Logged)
 	fmt.Fprintf(out, "One case: tally show %s\n", plain.Line(a.ID+":CASE"))
+}
+
+// outcomeOrNew is the outcome of a case, or that it asks something new: an edit is a
+// question and not an error.
+func outcomeOrNew(outcome string, unanswered bool) string {
+	if unanswered {
+		return unstyled.of("new")
+	}
+	return outcomeText(outcome)
 }
 
 // namedText tells what people call an attempt, beside the id that decides.

@@ -141,7 +141,11 @@ func sameText(v grade.SecondView) string {
 }
 
 func whyText(out io.Writer, a *answer.Why) {
-	fmt.Fprintf(out, "case     %s: %s in attempt %s (%s), entry %d\n", plain.Line(a.Case), outcomeText(string(a.Outcome)), plain.Line(a.Attempt), a.Level, a.Entry)
+	outcome := outcomeText(string(a.Outcome))
+	if a.Unanswered {
+		outcome = "asks something new, which is not recorded,"
+	}
+	fmt.Fprintf(out, "case     %s: %s in attempt %s (%s), entry %d\n", plain.Line(a.Case), outcome, plain.Line(a.Attempt), a.Level, a.Entry)
 	if a.HeldOut && a.Salt == "" {
 		fmt.Fprintln(out, "held out what it asks and wants is shown by salted digest; --show-held-out shows it")
 	} else if a.HeldOut {

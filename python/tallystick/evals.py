@@ -26,6 +26,7 @@ import inspect
 import json
 import math
 import os
+import pathlib
 import re
 import secrets
 import signal
@@ -33,6 +34,7 @@ import subprocess
 import sys
 import threading
 import traceback
+import urllib.parse
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
@@ -95,6 +97,7 @@ class EvalResult:
     summary: Dict[str, Any]
     run: Run
     command: str
+    workspace: str = ""
     code: int = 0  # the exit code of tally run: 4 if a gate is not met, 5 if a request was not answered
 
     def raise_for_failures(self) -> "EvalResult":
@@ -113,9 +116,30 @@ class EvalResult:
 
     def _said(self) -> str:
         s = self.summary
+        if s["unanswered"]:
+            missing = self.run.raw.get("missing") or {}
+            ask = f": {json.dumps(missing['command'])} would pay {missing['estimate']}" if missing else ""
+            return f"not answered, so it has no score: {s['unanswered']} of {s['total']} ask something new{ask}"
         parts = [f"{s['passed']} of {s['total']} passed"] + [f"{s[k]} {k}" for k in ("failed", "errors", "unscored", "truncated") if s[k]]
         parts += [f"{k} {_number(v)}" for k, v in s["scores"].items()]
         return ", ".join(parts) + ("" if self.passed else "; NOT PASSED")
+
+    def report(self, path: Optional[str] = None) -> str:
+        """Write the attempt as one page that opens from disk and checks itself; give its path.
+
+        Without a path it is reports/ATTEMPT.html in the workspace."""
+        at = os.path.abspath(path or os.path.join(self.workspace, "reports", self.attempt + ".html"))
+        os.makedirs(os.path.dirname(at), exist_ok=True)
+        tally("export", self.attempt, "--format", "html", "-o", at, workspace=self.workspace)
+        return at
+
+    @staticmethod
+    def _address(path: str) -> str:
+        """A link that a notebook opens: relative where it serves the file, else of this machine."""
+        name = os.path.relpath(path).replace(os.sep, "/")
+        if any(part.startswith(".") for part in name.split("/")):
+            return pathlib.Path(path).as_uri()
+        return urllib.parse.quote(name)
 
     def _repr_html_(self) -> str:
         """A table for notebooks. Whatever a model or a data set wrote is text, never markup."""
@@ -125,8 +149,12 @@ class EvalResult:
             for c in self.cases[:100])
         more = f"<p>and {len(self.cases) - 100} more</p>" if len(self.cases) > 100 else ""
         head = "".join(f"<th style='text-align:left'>{h}</th>" for h in ("case", "outcome", "score", "input", "output", "expected", "reason"))
+        try:
+            link = f'<a href="{html.escape(self._address(self.report()))}">report</a> &middot; '
+        except (OSError, TallyError):
+            link = ""  # an attempt without a score has none; the commands show what there is
         return (f"<p><b>{html.escape(self.name)}</b>: {html.escape(self._said())}</p><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
-                f"<p><code>{html.escape(self.command)}</code> &middot; <code>{html.escape(self.command.replace('tally show', 'tally view', 1))}</code></p>")
+                f"<p>{link}<code>{html.escape(self.command)}</code> &middot; <code>{html.escape(self.command.replace('tally show', 'tally view', 1))}</code></p>")
 
 
 def _number(v: Optional[float]) -> str:
@@ -669,16 +697,17 @@ def _result(name: str, run: Run, workspace: str, cases: List[EvalCase], scorers:
         had = outputs.get(c.id, [])
         # Trials of one case end in any order: only one that ran once has an output of its own here.
         output, said = had[0] if len(had) == 1 else (None, {})
-        rows.append(EvalCase(id=c.id, input=c.input, expected=c.expected, output=output, outcome=s["outcome"], score=s["score"], scores=dict(said),
+        rows.append(EvalCase(id=c.id, input=c.input, expected=c.expected, output=output, outcome="unanswered" if s.get("unanswered") else s["outcome"], score=s["score"], scores=dict(said),
                              reason=s.get("reason") or "; ".join(s.get("failure_modes") or []), tags=c.tags, metadata=c.metadata, repeat=s["repeat"]))
     summary: Dict[str, Any] = {k: getattr(run, k) for k in ("total", "passed", "failed", "errors", "unscored", "truncated", "skipped", "mean_score")}
+    summary["unanswered"] = run.raw.get("unanswered", 0)  # of the errors and the unscored: what asks something new
     summary["scores"] = {}
     for s in scorers:
         if s.function:
             got = [v for of in outputs.values() for _, all_of in of for v in [all_of.get(s.name)] if v is not None]
             summary["scores"][s.name] = sum(got) / len(got) if got else None
     where = "" if os.path.abspath(workspace) == os.getcwd() else f" --workspace {_word(os.path.relpath(workspace))}"
-    return EvalResult(name=name, attempt=run.attempt.id, passed=run.ok, cases=rows, summary=summary, run=run, command=f"tally show {run.attempt.id}{where}")
+    return EvalResult(name=name, attempt=run.attempt.id, passed=run.ok, cases=rows, summary=summary, run=run, command=f"tally show {run.attempt.id}{where}", workspace=os.path.abspath(workspace))
 
 
 def _word(text: str) -> str:

@@ -11,8 +11,6 @@ import (
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
-	"tallystick/internal/record/workspace"
-	"tallystick/internal/run/bench"
 	"tallystick/internal/run/sandbox"
 )
 
@@ -36,32 +34,108 @@ func runs(ctx context.Context, p *dossier.Place, works []sandbox.Class) []Check 
 	if err != nil || len(classes) == 0 {
 		return nil
 	}
-	var checks []Check
-	started := map[string]bool{}
+	e := examined{c: c, works: works, started: map[string]bool{}}
 	for _, class := range classes {
 		for _, target := range targetsOf(c, class) {
-			r, err := lab.Ready(c, class, target)
-			if err != nil {
-				if !started[target] {
-					started[target] = true
-					checks = append(checks, unready(class, target, err))
-				}
-				continue
-			}
-			if check, ok := isolation(r, works); ok {
-				checks = append(checks, check)
-				if !check.OK {
-					continue
-				}
-			}
-			if !started[target] {
-				started[target] = true
-				checks = append(checks, starts(ctx, target, r))
-			}
-			checks = append(checks, recordings(class, target, r)...)
+			e.run(ctx, class, target)
 		}
 	}
-	return checks
+	for _, target := range lab.TargetNames(c) {
+		if _, tried := e.started[target]; !tried {
+			e.unused(ctx, classes, target)
+		}
+	}
+	return e.checks
+}
+
+// An examined is what was found of targets until now.
+type examined struct {
+	c       *dossier.Corpus
+	works   []sandbox.Class
+	checks  []Check
+	started map[string]bool // of the targets that were tried, whether they start
+}
+
+// run looks at a target of a class, and at its recordings.
+func (e *examined) run(ctx context.Context, class, target string) {
+	variants, err := lab.Ready(e.c, class, target)
+	if err != nil {
+		if _, tried := e.started[target]; !tried {
+			e.started[target] = false
+			e.checks = append(e.checks, unready(class, target, err))
+		}
+		return
+	}
+	if check, ok := isolation(variants[0], e.works); ok {
+		e.checks = append(e.checks, check)
+		if !check.OK {
+			return
+		}
+	}
+	e.start(ctx, target, variants[0])
+	for _, r := range variants {
+		if e.started[target] {
+			if err := r.Drive(ctx); err != nil {
+				e.checks = append(e.checks, failed("recordings "+class+"/"+r.Setup.Target.Name, err, "see tally run "+class))
+				continue
+			}
+		}
+		e.checks = append(e.checks, recordings(class, r)...)
+	}
+}
+
+// start tries once whether a target starts. Of variants the first: they differ in values,
+// not in how they start.
+func (e *examined) start(ctx context.Context, target string, r *lab.Readiness) {
+	if _, tried := e.started[target]; !tried {
+		check := starts(ctx, target, r)
+		e.started[target], e.checks = check.OK, append(e.checks, check)
+	}
+}
+
+// unused looks at a target that no class has recordings of. Which class it is meant for is
+// not known: it is started with the first that it fits, its models are looked at for the
+// first that needs any, and nothing is said of recordings.
+func (e *examined) unused(ctx context.Context, classes []string, target string) {
+	var unfit error
+	var last []*lab.Readiness
+	for _, class := range classes {
+		variants, err := lab.Ready(e.c, class, target)
+		if err != nil {
+			unfit = err
+			continue
+		}
+		e.start(ctx, target, variants[0])
+		if last = variants; !e.started[target] || asksModels(ctx, variants[0]) {
+			break
+		}
+	}
+	if last == nil {
+		e.checks = append(e.checks, unready(classes[0], target, unfit))
+	}
+	for _, r := range last {
+		name := "models " + r.Setup.Target.Name
+		if len(r.Missing) == 0 {
+			e.checks = append(e.checks, Check{name, true, "none is needed", ""})
+		} else if err := r.Models(); err != nil {
+			e.checks = append(e.checks, failed(name, err, "correct providers.yaml"))
+		} else {
+			e.checks = append(e.checks, Check{name, true, modelsThere(r), ""})
+		}
+	}
+}
+
+// asksModels reports whether a target asks models something that nothing answers.
+func asksModels(ctx context.Context, r *lab.Readiness) bool {
+	return r.Drive(ctx) != nil || len(r.Missing) > 0
+}
+
+// modelsThere says what is there of models, and no more than is known.
+func modelsThere(r *lab.Readiness) string {
+	if r.Setup.Target.Command != nil {
+		return "an endpoint and its key are there; which models the program asks is not known before it runs"
+	}
+	return "endpoint, key and price are there"
 }
 
 // targetsOf are the target that a class is run by if none is named, and those that it has
@@ -69,7 +143,7 @@ func runs(ctx context.Context, p *dossier.Place, works []sandbox.Class) []Check 
 func targetsOf(c *dossier.Corpus, class string) []string {
 	names := []string{lab.UsedBy(c)}
 	for _, name := range lab.TargetNames(c) {
-		if name != names[0] && (len(names) == 1 && !slices.Contains(lab.TargetNames(c), names[0]) || workspace.Exists(c.Path("cassettes", class, bench.TargetFolder(name)))) {
+		if name != names[0] && (len(names) == 1 && !slices.Contains(lab.TargetNames(c), names[0]) || lab.HasRecordings(c, class, name)) {
 			names = append(names, name)
 		}
 	}
@@ -113,7 +187,8 @@ func isolation(r *lab.Readiness, works []sandbox.Class) (Check, bool) {
 }
 
 // recordings tells which cases no recording answers, and whether they can be recorded.
-func recordings(class, target string, r *lab.Readiness) []Check {
+func recordings(class string, r *lab.Readiness) []Check {
+	target := r.Setup.Target.Name
 	name := "recordings " + class + "/" + target
 	if len(r.Missing) == 0 {
 		return []Check{{name, true, fmt.Sprintf("all of %s are answered without a model", plain.Plural(r.Cases, "case")), ""}}
@@ -134,5 +209,5 @@ func recordings(class, target string, r *lab.Readiness) []Check {
 	if err := r.Models(); err != nil {
 		return append(checks, failed(models, err, "correct providers.yaml"))
 	}
-	return append(checks, Check{models, true, "endpoint, key and price are there", ""})
+	return append(checks, Check{models, true, modelsThere(r), ""})
 }

@@ -166,7 +166,7 @@ func (s *Setup) judgeNeeded(asked harness.ModelsAsked, access *provider.Access) 
 		if err != nil {
 			return nil, err
 		}
-		if err := access.CheckModel(one.API, one.Model, one.MaxOutput); err != nil {
+		if err := access.CheckModel(one.API, one.Model, one.MaxOutput); err != nil && !s.isNoPrice(err) {
 			return nil, fmt.Errorf("the judge %s of %s: %w", cmp.Or(name, judge.DefaultJudge), judge.SettingsFile, err)
 		}
 	}

@@ -109,7 +109,12 @@ func (l *live) Case(c *scenario.Task, j harness.Job) (harness.Recording, error) 
 }
 
 // Spent takes what the attempt has spent before this process from its limit.
-func (l *live) Spent(microUSD int64) { l.budget.Spend(microUSD) }
+func (l *live) Spent(microUSD int64) {
+	l.budget.Spend(microUSD)
+	if p := l.s.permission; p != nil {
+		p.spent(microUSD)
+	}
+}
 
 // Redactor takes the keys of the providers out of events.
 func (l *live) Redactor() *cassette.Redactor { return l.access.Redactor() }

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 
 	"tallystick/internal/app/spend"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/bench"
+	"tallystick/internal/run/egress"
 	"tallystick/internal/run/harness"
 	"tallystick/internal/run/judge"
 	"tallystick/internal/run/provider"
@@ -27,6 +29,9 @@ type Permission struct {
 	asked   map[string]spend.Subject // by the name of the provider
 	lowered spend.Limit              // of a day, by tally.yaml
 	perRun  int64                    // micro-dollars, by tally.yaml; 0 for no limit
+
+	mu  sync.Mutex
+	run int64 // what the calls of this run have cost or can cost
 }
 
 // Permit finds out whether the class may spend now, and under which limit. A class that
@@ -66,7 +71,7 @@ func (s *Setup) Permit() (*Permission, error) {
 		p.Why = "no provider of " + provider.SettingsFile + " has its key set"
 	}
 	for _, e := range endpoints {
-		if err := p.look(s.place.Dir, e, settings); err != nil {
+		if err := p.look(s.place.Dir, e, settings, s.Target.Egress); err != nil {
 			return nil, err
 		}
 	}
@@ -77,14 +82,17 @@ func (s *Setup) Permit() (*Permission, error) {
 }
 
 // look finds the permission for one endpoint.
-func (p *Permission) look(dir string, e *provider.Endpoint, settings *provider.Settings) error {
-	var servers []string
+func (p *Permission) look(dir string, e *provider.Endpoint, settings *provider.Settings, servers egress.Rules) error {
+	var mcp []string
 	for _, name := range slices.Sorted(maps.Keys(settings.MCP)) {
-		servers = append(servers, name+": "+settings.MCP[name].Destination())
+		mcp = append(mcp, name+": "+settings.MCP[name].Destination())
 	}
-	subject, err := spend.SubjectOf(dir, e.BaseURL, e.KeyEnv+e.KeyFile, servers)
+	subject, err := spend.SubjectOf(dir, e.BaseURL, e.KeyNames(), mcp)
 	if err != nil {
 		return err
+	}
+	for i := range servers {
+		subject.Egress = append(subject.Egress, servers[i].Destination())
 	}
 	p.asked[e.Provider] = subject
 	given, err := p.book.Find(subject)
@@ -94,9 +102,11 @@ func (p *Permission) look(dir string, e *provider.Endpoint, settings *provider.S
 	case given == nil:
 		p.Lacking = append(p.Lacking, subject)
 	default:
-		limit := given.Limit().Lower(p.lowered)
-		p.Today.MicroUSD += max(0, limit.MicroUSD-given.Spent)
-		p.Today.Calls += max(0, limit.Calls-given.Calls)
+		left, err := p.book.Left(given, p.lowered)
+		if err != nil {
+			return err
+		}
+		p.Today.MicroUSD, p.Today.Calls = p.Today.MicroUSD+left.MicroUSD, p.Today.Calls+left.Calls
 	}
 	return nil
 }
@@ -116,7 +126,7 @@ func (s *Setup) askable(settings *provider.Settings) ([]*provider.Endpoint, erro
 	var list []*provider.Endpoint
 	for _, e := range settings.Endpoints {
 		chosen := wanted == nil || slices.ContainsFunc(wanted, func(api wire.API) bool { return api.Provider().Name == e.Provider })
-		if chosen && (e.KeyEnv == "" || s.place.Getenv(e.KeyEnv) != "") {
+		if chosen && e.HasKey(s.place.Getenv) {
 			list = append(list, e)
 		}
 	}
@@ -166,7 +176,6 @@ func (s *Setup) Under(p *Permission) {
 	if !s.Spec.Live {
 		s.Spec.OnMiss = evidence.OnMissLive
 	}
-	s.Spec.MaxCostMicroUSD = spend.Limit{MicroUSD: s.Spec.MaxCostMicroUSD}.Lower(spend.Limit{MicroUSD: p.perRun}).MicroUSD
 }
 
 // budget is what the calls of the run may cost together.
@@ -190,17 +199,49 @@ func noLimit() error {
 }
 
 // Reserve takes a call from the day of its endpoint.
-func (p *Permission) Reserve(e *provider.Endpoint, most int64) (func(int64) error, error) {
+func (p *Permission) Reserve(e *provider.Endpoint, most int64, priced bool) (func(int64) error, error) {
 	subject, ok := p.asked[e.Provider]
 	if !ok {
 		return nil, refusal.Newf(refusal.NotAnswered, "there is no permission to ask %s; nothing was sent", e.BaseURL).
 			WithHint(`set its key, and give the permission with "tally run CLASS --live" at a terminal`)
 	}
-	r, err := p.book.Reserve(subject, most, p.lowered)
-	if err != nil {
+	if !priced {
+		most = spend.Unpriced
+	}
+	inRun := max(most, 0)
+	if err := p.takeOfRun(inRun); err != nil {
 		return nil, err
 	}
-	return func(cost int64) error { return p.book.Settle(r, cost) }, nil
+	r, err := p.book.Reserve(subject, most, p.lowered)
+	if err != nil {
+		p.spent(-inRun)
+		return nil, err
+	}
+	return func(cost int64) error {
+		p.spent(cost - inRun)
+		return p.book.Settle(r, cost)
+	}, nil
+}
+
+// takeOfRun takes the most of a call from what tally.yaml allows a run. Beyond it the call
+// is not answered, as beyond the day's limit: a limit is no reason to call a case bad.
+func (p *Permission) takeOfRun(most int64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.perRun > 0 && most > p.perRun-p.run {
+		return refusal.Newf(refusal.NotAnswered, "the next call can cost %s, and %s are left of the %s that live: max_cost_per_run in tally.yaml allows a run; it was not sent",
+			plain.Dollars(most), plain.Dollars(max(0, p.perRun-p.run)), plain.Dollars(p.perRun)).
+			WithHint(`allow more in tally.yaml, or for one run with "tally run CLASS --on-miss live --max-cost DOLLARS"`)
+	}
+	p.run += most
+	return nil
+}
+
+// spent counts what the run spent besides what was taken.
+func (p *Permission) spent(microUSD int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.run += microUSD
 }
 
 // Text says what is left.

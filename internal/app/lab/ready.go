@@ -4,16 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/cost"
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/workspace"
 	"tallystick/internal/run/agent"
+	"tallystick/internal/run/bench"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/harness"
+	"tallystick/internal/run/provider"
 	"tallystick/internal/run/scenario"
 )
 
@@ -29,13 +34,24 @@ type Readiness struct {
 	Recorded int
 }
 
-// Ready looks at what a class has for a target. Nothing is sent.
-func Ready(c *dossier.Corpus, class, target string) (*Readiness, error) {
+// Ready looks at what a class has for each variant of a target. Nothing is sent.
+func Ready(c *dossier.Corpus, class, target string) ([]*Readiness, error) {
 	all, err := Each(c, harness.Spec{Class: class, Targets: []string{target}})
 	if err != nil {
 		return nil, err
 	}
-	s := all[0] // of variants the first: they differ in values, not in how they start
+	var list []*Readiness
+	for _, s := range all {
+		r, err := readyOf(s)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+func readyOf(s *Setup) (*Readiness, error) {
 	r := &Readiness{Setup: s}
 	cases := scenario.Of(s.Bench, s.Target.Name)
 	var sum cost.Cost
@@ -61,6 +77,36 @@ func Ready(c *dossier.Corpus, class, target string) (*Readiness, error) {
 		r.Each = cost.Of(sum.MicroUSD/int64(r.Recorded), sum.Unpriced)
 	}
 	return r, nil
+}
+
+// driveWithin bounds how long cases are driven to see whether they are answered.
+const driveWithin = 30 * time.Second
+
+// Drive drives the cases that have no recording, as a run would, and takes those that ask
+// nothing new from the missing: the library of replies answers them, or their agent asks
+// no model. What is not finished in time stays missing. Nothing is sent or recorded.
+func (r *Readiness) Drive(ctx context.Context) error {
+	missing := map[string]bool{}
+	for _, id := range r.Missing {
+		missing[id] = true
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, driveWithin)
+	defer cancel()
+	quiet := func(evidence.IntegrityEvent) error { return nil }
+	err := r.Setup.rehearse(limited, func(c *scenario.Task) bool { return missing[c.ID] }, quiet, func(g *harness.Graded) error {
+		if !g.Record.Unanswered && limited.Err() == nil {
+			delete(missing, g.Case.ID)
+		}
+		return nil
+	})
+	r.Missing = slices.DeleteFunc(r.Missing, func(id string) bool { return !missing[id] })
+	if ctx.Err() == nil && limited.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // tapeCost is what the calls of a recording cost.
@@ -144,6 +190,11 @@ func (r *Readiness) Models() error {
 			return err
 		}
 	}
+	if r.Setup.Target.Command != nil { // which model it asks, only it knows
+		if err := r.anyKey(access.Settings); err != nil {
+			return err
+		}
+	}
 	cfg, err := r.Setup.config()
 	if err != nil {
 		return err
@@ -152,9 +203,34 @@ func (r *Readiness) Models() error {
 	return err
 }
 
+// anyKey refuses settings by which a program can ask no model at all.
+func (r *Readiness) anyKey(settings *provider.Settings) error {
+	var unset []string
+	for _, e := range settings.Endpoints {
+		if e.HasKey(r.Setup.place.Getenv) {
+			return nil
+		}
+		unset = append(unset, e.Provider+": "+e.KeyNames())
+	}
+	if len(unset) == 0 {
+		return refusal.Newf(refusal.NotFound, "there is no provider in %s, so the program can ask no model", provider.SettingsFile).
+			WithHint("say in %s which provider answers, and where its key is; docs/recording.md has the format", provider.SettingsFile)
+	}
+	return refusal.Newf(refusal.NotFound, "no provider of %s has its key: %s is not set", provider.SettingsFile, strings.Join(unset, "; ")).
+		WithHint("set one of them: export NAME=KEY")
+}
+
 // RecordCommand is what records the cases that are missing.
 func (r *Readiness) RecordCommand() string {
-	return fmt.Sprintf("tally record %s --target %s --only-missing --max-cost 1", r.Setup.Bench.Class(), r.Setup.Target.Name)
+	return fmt.Sprintf("tally record %s --target %s --only-missing --max-cost 1", plain.ShellWord(r.Setup.Bench.Class()), plain.ShellWord(r.Setup.Target.Name))
+}
+
+// HasRecordings reports whether the class has cassettes of a target or of a variant of it.
+func HasRecordings(c *dossier.Corpus, class, target string) bool {
+	all, err := findVariants(c, class, target)
+	return err == nil && slices.ContainsFunc(all, func(t *agent.Target) bool {
+		return workspace.Exists(c.Path("cassettes", class, bench.TargetFolder(t.Name)))
+	})
 }
 
 // TargetNames are the targets of a workspace.

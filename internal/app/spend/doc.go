@@ -4,8 +4,9 @@
 //
 // A permission is a file in the user's state folder and nowhere else: a workspace comes
 // from other people, and must not say how much of this user's money may be spent. The
-// file names the folder of the workspace, the endpoint, the name of the key and the MCP
-// servers; if one of them is another now, there is no permission. What a file says that
+// file names the folder of the workspace, the endpoint, the name of the key, the MCP
+// servers, what programs may ask of other servers, and the folder that it lies in; if one
+// of them is another now, there is no permission. What a file says that
 // is a link, belongs to another user, can be written by others or does not parse is
 // refused and never taken for "no limit".
 //

@@ -43,12 +43,21 @@ const maxBytes = 64 << 10
 type Subject struct {
 	Endpoint string   `json:"endpoint"` // base URL
 	Key      string   `json:"key"`      // the name of the variable or file with the key, never the key; "" for none
-	MCP      []string `json:"mcp"`      // the servers that may be started, with their commands
+	MCP      []string `json:"mcp"`      // the servers that may be started, with all that settings say of them
+	// Egress is what programs may ask of other servers, with which credential. It is a
+	// matter of the target, so a permission may list more than a run needs.
+	Egress []string `json:"egress,omitempty"`
 	// Workspace is the real path of its folder, without links, and Folder the number of
 	// that folder: another that was moved there is another workspace.
 	Workspace string `json:"workspace"`
 	Folder    uint64 `json:"folder"`
 }
+
+// mostExact is as much of a folder's number as JSON keeps exactly.
+const mostExact = 1<<53 - 1
+
+// maxEgress bounds what a permission lists of the servers of programs.
+const maxEgress = 200
 
 // SubjectOf is the subject of a workspace in a folder.
 func SubjectOf(dir, endpoint, key string, mcp []string) (Subject, error) {
@@ -60,8 +69,7 @@ func SubjectOf(dir, endpoint, key string, mcp []string) (Subject, error) {
 		return Subject{}, refusal.Newf(refusal.Unreadable, "the folder of the workspace: %w", err).WithHint("give the folder with --workspace")
 	}
 	id, err := store.FolderID(abs)
-	// As much of the number as JSON keeps exactly.
-	return Subject{Endpoint: endpoint, Key: key, MCP: append([]string{}, mcp...), Workspace: abs, Folder: id & (1<<53 - 1)}, err
+	return Subject{Endpoint: endpoint, Key: key, MCP: append([]string{}, mcp...), Workspace: abs, Folder: id & mostExact}, err
 }
 
 // file is where the permission of a subject lies, below the state folder.
@@ -131,8 +139,10 @@ type Permission struct {
 	GivenAt  evidence.Time `json:"given_at"`
 	MaxCalls int64         `json:"max_calls_per_day"`
 	MaxMicro int64         `json:"max_microdollars_per_day"` // 0 allows only calls that have no price
+	Place    uint64        `json:"place,omitempty"`          // the number of the folder that the file was written in: in a copy of it there is no permission
 	Spent    int64         `json:"spent_microdollars"`       // on Day, calls under way at their most
 	Subject  Subject       `json:"subject"`
+	Unpriced bool          `json:"unpriced,omitempty"` // the person gave the limit of calls, so calls without a price may be sent
 	Version  string        `json:"v"`
 }
 
@@ -180,6 +190,10 @@ func Given(getenv func(string) string, now func() time.Time) ([]Permission, erro
 	if err != nil {
 		return nil, err
 	}
+	return b.all()
+}
+
+func (b *Book) all() ([]Permission, error) {
 	names, err := os.ReadDir(b.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -212,14 +226,38 @@ func (b *Book) Find(s Subject) (*Permission, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil || !p.Subject.same(&s) {
+	if err != nil || !b.allows(p, &s) {
 		return nil, err
 	}
 	return p, nil
 }
 
-func (s *Subject) same(other *Subject) bool {
-	return s.Endpoint == other.Endpoint && s.Key == other.Key && s.Workspace == other.Workspace && s.Folder == other.Folder && slices.Equal(s.MCP, other.MCP)
+// allows reports whether a permission was given for a subject, in this very folder.
+func (b *Book) allows(p *Permission, s *Subject) bool {
+	id, err := b.place()
+	return err == nil && p.Place == id && p.Subject.covers(s)
+}
+
+// place is the number of the book's folder.
+func (b *Book) place() (uint64, error) {
+	id, err := store.FolderID(b.dir)
+	return id & mostExact, err
+}
+
+// covers reports whether what other needs is what s permits.
+func (s *Subject) covers(other *Subject) bool {
+	return s.Endpoint == other.Endpoint && s.Key == other.Key && s.Workspace == other.Workspace && s.Folder == other.Folder && slices.Equal(s.MCP, other.MCP) &&
+		!slices.ContainsFunc(other.Egress, func(rule string) bool { return !slices.Contains(s.Egress, rule) })
+}
+
+// with is the subject with the servers of programs that were permitted before for the
+// same folder, the newest first: another target's list is not forgotten.
+func (s Subject) with(before *Subject) Subject {
+	if s.Folder == before.Folder {
+		s.Egress = slices.Concat(s.Egress, slices.DeleteFunc(slices.Clone(before.Egress), func(rule string) bool { return slices.Contains(s.Egress, rule) }))
+		s.Egress = s.Egress[:min(len(s.Egress), maxEgress)]
+	}
+	return s
 }
 
 // Give writes a permission down, in place of an earlier one for the same workspace,
@@ -228,22 +266,28 @@ func (b *Book) Give(s Subject, limit Limit) error {
 	if err := limit.Validate(); err != nil {
 		return err
 	}
-	if limit.Calls == 0 {
+	unpriced := limit.Calls > 0
+	if !unpriced {
 		limit.Calls = DefaultCalls
 	}
 	if err := store.MakeDir(store.OS{}, b.dir, 0o700); err != nil {
 		return err
 	}
+	place, err := b.place()
+	if err != nil {
+		return err
+	}
 	return b.change(s, func(p *Permission) (*Permission, error) {
-		made := &Permission{GivenAt: evidence.At(b.now()), MaxCalls: limit.Calls, MaxMicro: limit.MicroUSD, Subject: s, Version: format.Version}
+		made := &Permission{GivenAt: evidence.At(b.now()), MaxCalls: limit.Calls, MaxMicro: limit.MicroUSD, Place: place, Subject: s, Unpriced: unpriced, Version: format.Version}
 		if p != nil {
-			made.Calls, made.Day, made.Spent = p.Calls, p.Day, p.Spent
+			made.Calls, made.Day, made.Spent, made.Subject = p.Calls, p.Day, p.Spent, s.with(&p.Subject)
 		}
 		return made, nil
 	})
 }
 
-// change replaces the permission of a subject under its lock. The old one is nil if
+// change replaces the permission of a subject under the lock of the book, so that what
+// permissions of one workspace spend together can be bounded. The old one is nil if
 // there is none.
 func (b *Book) change(s Subject, to func(*Permission) (*Permission, error)) error {
 	name, err := s.file()
@@ -253,7 +297,7 @@ func (b *Book) change(s Subject, to func(*Permission) (*Permission, error)) erro
 	path := filepath.Join(b.dir, name)
 	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
 	defer cancel()
-	lock, err := store.TakeLock(ctx, store.OS{}, path+".lock")
+	lock, err := store.TakeLock(ctx, store.OS{}, filepath.Join(b.dir, "lock"))
 	if err != nil {
 		return err
 	}
@@ -307,30 +351,85 @@ type Reservation struct {
 	most    int64
 }
 
+// Unpriced stands where the most of a call is asked for, if its model has no price.
+const Unpriced int64 = -1
+
 // Reserve takes the most that a call can cost from the day's limit, on disk, before the
-// call is sent. Lowered is the limit that the workspace sets, which can only be lower.
-// Without a permission, or beyond it, there is a refusal of the name NotAnswered.
+// call is sent. Lowered is the limit that the workspace sets to all of its endpoints
+// together, which can only be lower. Without a permission, or beyond it, there is a
+// refusal of the name NotAnswered.
 func (b *Book) Reserve(s Subject, most int64, lowered Limit) (*Reservation, error) {
-	r := &Reservation{subject: s, most: most}
+	r := &Reservation{subject: s, most: max(most, 0)}
 	err := b.change(s, func(p *Permission) (*Permission, error) {
-		if p == nil || !p.Subject.same(&s) {
+		if p == nil || !b.allows(p, &s) {
 			return nil, refusal.Newf(refusal.NotAnswered, "there is no permission to ask %s; nothing was sent", s.Text()).
 				WithHint(`"tally run CLASS --live" at a terminal asks for it`)
 		}
-		limit := p.Limit().Lower(lowered)
-		switch {
-		case most < 0 || most > 0 && (p.MaxMicro == 0 || most > limit.MicroUSD-p.Spent):
-			return nil, refusal.Newf(refusal.NotAnswered, "the next call to %s can cost %s, and %s of today's %s are spent or reserved; it was not sent",
-				s.Endpoint, plain.Dollars(most), plain.Dollars(p.Spent), plain.Dollars(limit.MicroUSD)).
+		if most == Unpriced && !p.Unpriced {
+			return nil, refusal.Newf(refusal.NotAnswered, "the model has no price, and the permission for %s has no limit of calls that a person gave; the call was not sent", s.Endpoint).
+				WithHint(`list the model under prices: in providers.yaml; or pay for one run with "tally run CLASS --on-miss live --max-calls N"; or remove %s, and answer "20 calls" or "1.00 and 20 calls" when "tally run CLASS --live" asks again`, b.fileOf(&s))
+		}
+		others, err := b.others(p, lowered)
+		if err != nil {
+			return nil, err
+		}
+		if left := p.left(lowered, others); r.most > left.MicroUSD {
+			return nil, refusal.Newf(refusal.NotAnswered, "the next call to %s can cost %s, and %s are left of today's %s; it was not sent",
+				s.Endpoint, plain.Dollars(r.most), plain.Dollars(left.MicroUSD), plain.Dollars(p.Limit().Lower(lowered).MicroUSD)).
 				WithHint(`the limit is that of the permission, or of live: in tally.yaml; "tally run CLASS --on-miss live --max-cost DOLLARS" allows more for one run`)
-		case p.Calls >= limit.Calls:
-			return nil, refusal.Newf(refusal.NotAnswered, "%s had all of today's %s; the next was not sent", s.Endpoint, plain.Plural(int(limit.Calls), "call")).
+		} else if left.Calls == 0 {
+			return nil, refusal.Newf(refusal.NotAnswered, "%s had all of today's %s; the next was not sent", s.Endpoint, plain.Plural(int(p.Limit().Lower(lowered).Calls), "call")).
 				WithHint(`the limit is that of the permission, or of live: in tally.yaml`)
 		}
-		p.Spent, p.Calls, r.day = p.Spent+most, p.Calls+1, p.Day
+		p.Spent, p.Calls, r.day = p.Spent+r.most, p.Calls+1, p.Day
 		return p, nil
 	})
 	return r, err
+}
+
+// Left is what may still be spent today under a permission. Lowered is the limit that the
+// workspace sets to all of its endpoints together.
+func (b *Book) Left(p *Permission, lowered Limit) (Limit, error) {
+	others, err := b.others(p, lowered)
+	return p.left(lowered, others), err
+}
+
+// left is what is left of the permission's own limit, and of the workspace's, of which
+// other permissions have spent a part.
+func (p *Permission) left(lowered, others Limit) Limit {
+	left := Limit{p.MaxMicro - p.Spent, p.MaxCalls - p.Calls}
+	if lowered.MicroUSD > 0 {
+		left.MicroUSD = min(left.MicroUSD, lowered.MicroUSD-p.Spent-others.MicroUSD)
+	}
+	if lowered.Calls > 0 {
+		left.Calls = min(left.Calls, lowered.Calls-p.Calls-others.Calls)
+	}
+	return Limit{max(0, left.MicroUSD), max(0, left.Calls)}
+}
+
+// others is what the workspace spent on the permission's day under other permissions:
+// for another endpoint or key. It is looked for only where the workspace has a limit.
+func (b *Book) others(p *Permission, lowered Limit) (Limit, error) {
+	var sum Limit
+	if lowered == (Limit{}) {
+		return sum, nil
+	}
+	all, err := b.all()
+	for i := range all {
+		if o := &all[i]; o.Subject.Workspace == p.Subject.Workspace && (o.Subject.Endpoint != p.Subject.Endpoint || o.Subject.Key != p.Subject.Key) {
+			sum.MicroUSD, sum.Calls = sum.MicroUSD+o.Spent, sum.Calls+o.Calls
+		}
+	}
+	return sum, err
+}
+
+// fileOf is the path of a subject's file, for people.
+func (b *Book) fileOf(s *Subject) string {
+	name, err := s.file()
+	if err != nil {
+		return b.dir
+	}
+	return filepath.Join(b.dir, name)
 }
 
 // Settle replaces what was reserved by what the call did cost. What was reserved on a

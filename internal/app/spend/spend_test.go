@@ -147,11 +147,24 @@ func TestDay(t *testing.T) {
 			t.Errorf("%d calls more", n)
 		}
 	})
-	t.Run("calls without a price have a limit of calls", func(t *testing.T) {
+	t.Run("calls without a price have a limit of calls that was given", func(t *testing.T) {
+		for _, tt := range []struct {
+			given Limit
+			want  int
+		}{{Limit{Calls: 2}, 2}, {Limit{MicroUSD: 1000, Calls: 3}, 3}, {Limit{MicroUSD: 1000}, 0}} {
+			p := newPurse(t)
+			p.give(tt.given)
+			if n := p.reserved(p.subject, Unpriced, Limit{}); n != tt.want {
+				t.Errorf("%+v: %d calls, expected %d", tt.given, n, tt.want)
+			}
+			if n := p.reserved(p.subject, Unpriced, Limit{Calls: 100}); n != 0 {
+				t.Errorf("%+v: %d calls more, lowered to 100", tt.given, n)
+			}
+		}
 		p := newPurse(t)
 		p.give(Limit{Calls: 2})
 		if n := p.reserved(p.subject, 0, Limit{}); n != 2 {
-			t.Errorf("%d calls", n)
+			t.Errorf("%d calls that cost nothing", n)
 		}
 		p = newPurse(t)
 		p.give(Limit{Calls: 2})
@@ -171,6 +184,111 @@ func TestDay(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The workspace's limit is that of all its endpoints and keys together.
+func TestWorkspaceTogether(t *testing.T) {
+	p := newPurse(t)
+	other := p.of(p.dir, "https://two.example.com/v1", "EXAMPLE_KEY")
+	elsewhere := p.of(t.TempDir(), "https://two.example.com/v1", "EXAMPLE_KEY")
+	for _, s := range []Subject{p.subject, other, elsewhere} {
+		if err := p.Give(s, Limit{MicroUSD: 1000}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := p.reserved(elsewhere, 100, Limit{}); n != 10 {
+		t.Fatalf("%d calls of another workspace", n)
+	}
+	lowered := Limit{MicroUSD: 700, Calls: 6}
+	if n := p.reserved(p.subject, 100, Limit{}); n != 10 {
+		t.Fatalf("%d calls", n)
+	}
+	if n := p.reserved(other, 100, lowered); n != 0 {
+		t.Errorf("%d calls of a second endpoint after the first had the day of the workspace", n)
+	}
+	p.now = p.now.Add(24 * time.Hour)
+	if n := p.reserved(p.subject, 100, lowered); n != 6 {
+		t.Errorf("%d calls the next day", n)
+	}
+	given, err := p.Find(other)
+	if err != nil || given == nil {
+		t.Fatal(given, err)
+	}
+	if left, err := p.Left(given, lowered); err != nil || left != (Limit{100, 0}) {
+		t.Errorf("left %+v, %v", left, err)
+	}
+	if n := p.reserved(other, 50, lowered); n != 0 {
+		t.Errorf("%d calls of the second endpoint", n)
+	}
+	if n := p.reserved(other, 50, Limit{MicroUSD: 700}); n != 2 {
+		t.Errorf("%d calls of the second endpoint, of what is left of the dollars", n)
+	}
+}
+
+// What programs may ask of other servers is permitted by name, for one target after the
+// other.
+func TestEgress(t *testing.T) {
+	p := newPurse(t)
+	with := func(rules ...string) Subject {
+		s := p.subject
+		s.Egress = rules
+		return s
+	}
+	p.give(Limit{MicroUSD: 1000})
+	if found, err := p.Find(with("GET of https://a.example.com")); err != nil || found != nil {
+		t.Errorf("a server that was not permitted: %v, %v", found, err)
+	}
+	for _, rule := range []string{"GET of https://a.example.com", "GET of https://b.example.com"} {
+		if err := p.Give(with(rule), Limit{MicroUSD: 1000}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range []Subject{with(), with("GET of https://a.example.com"), with("GET of https://b.example.com")} {
+		if found, err := p.Find(s); err != nil || found == nil {
+			t.Errorf("%v: %v, %v", s.Egress, found, err)
+		}
+	}
+	for _, rule := range []string{"POST of https://a.example.com", "GET of https://a.example.com, with the credential of A"} {
+		if _, err := p.Reserve(with("GET of https://a.example.com", rule), 1, Limit{}); !refusal.Is(err, refusal.NotAnswered) {
+			t.Errorf("%s: %v", rule, err)
+		}
+	}
+}
+
+// A copy of the state folder would have what was spent since forgotten.
+func TestCopiedBook(t *testing.T) {
+	p := newPurse(t)
+	p.give(Limit{MicroUSD: 1000})
+	copied := filepath.Join(t.TempDir(), "spend")
+	if err := os.CopyFS(copied, os.DirFS(p.Book.dir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(copied, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := filepath.WalkDir(copied, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			err = os.Chmod(path, 0o600)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	p.reserved(p.subject, 1000, Limit{})
+	b := &Book{copied, p.Book.now}
+	if found, err := b.Find(p.subject); err != nil || found != nil {
+		t.Errorf("in a copy: %v, %v", found, err)
+	}
+	if _, err := b.Reserve(p.subject, 1, Limit{}); !refusal.Is(err, refusal.NotAnswered) {
+		t.Errorf("in a copy: %v", err)
+	}
+	// Put back in place of the folder, it is a copy still.
+	if err := errors.Join(os.Rename(p.Book.dir, p.Book.dir+".away"), os.Rename(copied, p.Book.dir)); err != nil {
+		t.Fatal(err)
+	}
+	if n := p.reserved(p.subject, 1, Limit{}); n != 0 {
+		t.Errorf("%d calls after a copy was put back", n)
+	}
 }
 
 // Two processes have two books and one disk.

@@ -47,7 +47,7 @@ func (c *comment) write(w io.Writer, r gate.Report) error {
 	lines := []string{fmt.Sprintf("%s %s %s -->", commentMark, commentName(r.Class), commentName(r.Target)),
 		fmt.Sprintf("### Gate %s: %s by %s", c.decision.State(), code(r.Class), code(r.Target)), "", MarkdownLine(plain.Line(c.decision.Reason)), ""}
 	if c.decision.Unanswered > 0 {
-		lines = append(lines, "There is no score and no comparison before these cases are answered.", "", c.next(r.Attempt))
+		lines = append(lines, "There is no score and no comparison before these cases are answered.", "", askedAnew(&r), "", c.next(r.Attempt))
 		_, err := io.WriteString(w, strings.Join(lines, "\n")+"\n")
 		return err
 	}
@@ -70,6 +70,23 @@ func (c *comment) write(w io.Writer, r gate.Report) error {
 	}
 	_, err := io.WriteString(w, strings.Join(append(lines, c.next(r.Attempt)), "\n")+"\n")
 	return err
+}
+
+// askedAnew names the cases that ask something new, and the command that answers them.
+func askedAnew(r *gate.Report) string {
+	var names []string
+	n := 0
+	for i := range r.Cases {
+		if x := &r.Cases[i]; x.Unanswered {
+			if n++; n <= maxCasesNamed {
+				names = append(names, code(x.ID))
+			}
+		}
+	}
+	if n > maxCasesNamed {
+		names = append(names, fmt.Sprintf("and %d more", n-maxCasesNamed))
+	}
+	return fmt.Sprintf("New: %s. To answer them: %s", strings.Join(names, ", "), code("tally run "+plain.ShellWord(r.Class)+" --target "+plain.ShellWord(r.Target)+" --live"))
 }
 
 // next is the command that shows the rest.
@@ -282,10 +299,13 @@ func (g *cause) lines(attempt string) []string {
 	return append(lines, "", "</details>", "")
 }
 
-// line tells what was found and wanted of a case, and the command that shows more.
+// line tells which check decided a case, what it found and wanted, and the command that shows more.
 func (x causedCase) line(attempt string) string {
 	text := "- "
 	if r := x.row; r != nil && r.Outcome != evidence.Passed {
+		if r.Check != "" {
+			text += "check " + code(clipped(r.Check, maxTold)) + ": "
+		}
 		if r.Got != "" || r.Want != "" {
 			text += fmt.Sprintf("found %s, wanted %s: ", code(clipped(r.Got, maxTold)), code(clipped(r.Want, maxTold)))
 		} else if r.Reason != "" {

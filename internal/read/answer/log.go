@@ -41,7 +41,10 @@ type Logged struct {
 	Truncated int              `json:"truncated"`
 	Skipped   int              `json:"skipped"`
 	NotRun    int              `json:"not_run"`
-	Priced                     // of the scored executions
+	// Unanswered are those of the errors and the unscored that ask something new, which
+	// is not recorded. Then the attempt has no score.
+	Unanswered int `json:"unanswered,omitempty"`
+	Priced         // of the scored executions
 	// Paid is what a live attempt cost in all; before its end as far as its
 	// journal is here and intact.
 	Paid *history.Paid `json:"paid,omitempty"`
@@ -121,7 +124,7 @@ func unknownAmong(what, name string, known []string) error {
 // logged counts what became of an attempt.
 func logged(a *dossier.Dossier, decide func(*dossier.Dossier) (*gate.Decision, error)) (Logged, error) {
 	l := Logged{ID: a.ID, Class: a.Class, Target: a.Target, Number: a.Ordinal, Of: a.Siblings, Mode: a.Mode, Level: a.Level, StartedAt: a.Time,
-		Finished: a.Finished != nil, Filtered: a.Plan.Filtered, Reduce: a.Plan.Reduce, Retries: a.Plan.Retries, Total: a.Tasks(), NotRun: a.Unlisted(), Problems: append([]string{}, a.Problems...), Name: a.Attempt.Name, Note: a.Attempt.Note}
+		Finished: a.Finished != nil, Filtered: a.Plan.Filtered, Reduce: a.Plan.Reduce, Retries: a.Plan.Retries, Total: a.Tasks(), NotRun: a.Unlisted(), Unanswered: a.Unanswered(), Problems: append([]string{}, a.Problems...), Name: a.Attempt.Name, Note: a.Attempt.Note}
 	corrected := 0
 	for c := range a.Cases() {
 		l.count(c.Outcome())
@@ -194,14 +197,16 @@ func (l *Logged) count(o evidence.Outcome) {
 
 // A ShownRow is one repetition of a case in the list of an attempt.
 type ShownRow struct {
-	Case      string           `json:"case"`
-	Repeat    int              `json:"repeat"`
-	Outcome   evidence.Outcome `json:"outcome"`
-	Score     *float64         `json:"score"`
-	Reason    string           `json:"reason,omitempty"`
-	Modes     []string         `json:"failure_modes,omitempty"`
-	Turns     int              `json:"turns"`
-	LatencyMS int64            `json:"latency_ms"`
+	Case    string           `json:"case"`
+	Repeat  int              `json:"repeat"`
+	Outcome evidence.Outcome `json:"outcome"`
+	// Unanswered says that it has no score because it asks something new.
+	Unanswered bool     `json:"unanswered,omitempty"`
+	Score      *float64 `json:"score"`
+	Reason     string   `json:"reason,omitempty"`
+	Modes      []string `json:"failure_modes,omitempty"`
+	Turns      int      `json:"turns"`
+	LatencyMS  int64    `json:"latency_ms"`
 	Priced
 	Entry *int64 `json:"entry"` // null if there is no record
 	// Corrected is what stands beside the recorded outcome and score.
@@ -244,7 +249,7 @@ func ShowCases(a *dossier.Dossier, cases iter.Seq[*history.Case]) ([]ShownRow, e
 	out := []ShownRow{}
 	for c := range cases {
 		m := c.On(history.AsRecorded)
-		s := ShownRow{Case: c.ID, Repeat: int(c.Repeat), Outcome: m.Outcome, Score: m.Value(), Modes: c.FailureModes(), Turns: int(c.Turns),
+		s := ShownRow{Case: c.ID, Repeat: int(c.Repeat), Outcome: m.Outcome, Unanswered: c.Unanswered(), Score: m.Value(), Modes: c.FailureModes(), Turns: int(c.Turns),
 			LatencyMS: c.LatencyMS, Priced: priced(c.Cost), Corrected: c.Beside()}
 		if record := records[c.Index]; record != nil {
 			w, err := a.Case(c).Hider()

@@ -40,7 +40,7 @@ func Report(a *dossier.Dossier, d Decided) (gate.Report, error) {
 	looked := 0
 	for c := range a.Cases() {
 		m := c.On(history.AsRecorded)
-		t := gate.Row{ID: c.ID, Outcome: m.Outcome, Score: m.Value(), Duration: c.Latency(), FailureModes: c.FailureModes(), Qualifications: a.QualificationsOf(c.Case),
+		t := gate.Row{ID: c.ID, Outcome: m.Outcome, Unanswered: c.Unanswered(), Score: m.Value(), Duration: c.Latency(), FailureModes: c.FailureModes(), Qualifications: a.QualificationsOf(c.Case),
 			Corrected: c.BesideText()}
 		if record := records[c.Index]; record != nil {
 			t.Reason = record.Reason
@@ -77,6 +77,7 @@ func reducedCases(report *gate.Report, a *dossier.Dossier, records map[int64]*ev
 			if first == nil && c.Outcome() != evidence.Passed {
 				first = a.Case(c)
 			}
+			t.Unanswered = t.Unanswered || c.Unanswered()
 		}
 		if first != nil {
 			t.FailureModes = first.FailureModes()

@@ -24,6 +24,7 @@ type Why struct {
 	Level        string         `json:"level"`
 	Entry        int64          `json:"entry"`
 	Outcome      string         `json:"outcome"`
+	Unanswered   bool           `json:"unanswered,omitempty"` // it asks something new, which is not recorded
 	Reason       string         `json:"reason,omitempty"`
 	FailureModes []string       `json:"failure_modes"`
 	Checks       []grade.Detail `json:"checks"`
@@ -101,7 +102,7 @@ func WhyInShort(c *dossier.Case) (*Why, error) { return why(c, false) }
 
 func why(c *dossier.Case, whole bool) (*Why, error) {
 	attempt := c.Dossier()
-	a := &Why{Case: c.ID, Attempt: attempt.ID, Level: attempt.Level.String(), Entry: c.Index, Outcome: string(c.Outcome()),
+	a := &Why{Case: c.ID, Attempt: attempt.ID, Level: attempt.Level.String(), Entry: c.Index, Outcome: string(c.Outcome()), Unanswered: c.Unanswered(),
 		FailureModes: append([]string{}, c.FailureModes()...), Checks: []grade.Detail{}, Changed: []Change{}}
 	record, err := c.Record()
 	if err != nil {

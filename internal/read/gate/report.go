@@ -45,6 +45,7 @@ type Row struct {
 	Duration     time.Duration
 	Score        *float64 // nil when the case has none
 	Reason       string   // why it has none, or did not pass
+	Unanswered   bool     // it has none because it asks something new
 	FailureModes []string
 	Check        string // that decided: its name and its grader
 	Got, Want    string // what the grader compared
@@ -146,6 +147,9 @@ func (c Row) test() test {
 		// An outcome that this program does not know is not a pass either.
 		t.status = broken
 		t.message = string(c.Outcome)
+	}
+	if c.Unanswered {
+		t.kind, t.message = "unanswered", "asks something new"
 	}
 	if c.Score != nil {
 		t.message += ", score " + plain.Number(*c.Score)

@@ -232,7 +232,8 @@ type AttemptLine struct {
 	Tasks        int                `json:"tasks"`
 	Executions   int                `json:"executions"`
 	Abandoned    int                `json:"abandoned_executions"`
-	Passed       int                `json:"passed_records"` // before anything was excluded or amended
+	Passed       int                `json:"passed_records"`       // before anything was excluded or amended
+	Unanswered   int                `json:"unanswered,omitempty"` // of its tasks: then it has no score
 	Excluded     int                `json:"excluded_records"`
 	Draws        int                `json:"judge_draws,omitempty"`
 	Redraws      int                `json:"judge_redraws,omitempty"`
@@ -367,12 +368,24 @@ func RequireAnswered(a *history.Attempt) error {
 		WithHint(`"tally run %s --target %s --live" asks the model; "tally show %s" lists the cases`, a.Class, plain.ShellWord(a.Target), a.ID)
 }
 
+// OutcomeText tells how many of the tasks passed, or that they were not answered: then
+// how many passed is a part of which no rate is one of the bench.
+func (a *AttemptLine) OutcomeText() string { return OutcomeText(a.Passed, a.Unanswered, a.Tasks) }
+
+// OutcomeText is [AttemptLine.OutcomeText] of any counts.
+func OutcomeText(passed, unanswered, tasks int) string {
+	if unanswered > 0 {
+		return fmt.Sprintf("not answered: %d of %d ask something new", unanswered, tasks)
+	}
+	return fmt.Sprintf("%d of %d passed", passed, tasks)
+}
+
 // LineOf says which attempt it is.
 func LineOf(a *history.Attempt) AttemptLine {
 	return AttemptLine{ID: a.ID, Class: a.Class, Target: a.Target, Mode: a.Mode, Number: a.Ordinal, Of: a.Siblings, PlanNumber: a.PlanOrdinal, PlanOf: a.PlanSiblings,
 		Level: a.Level, Properties: a.Properties(), Witnessed: a.Witnessed, Filtered: a.Plan.Filtered, Selection: a.Plan.Selection.Text(a.Plan.CaseCount), Reduce: a.Plan.Reduce, Stopped: stopLine(a), Finished: a.Finished != nil, Entry: a.Index, RegisteredAt: a.Time,
 		BenchDigest: a.Plan.BenchDigest, Tasks: a.Tasks(), Executions: a.Executions, Abandoned: a.Abandoned, Passed: a.Passed, Excluded: a.Excluded,
-		Draws: a.Draws, Redraws: a.Redraws, Problems: append([]string{}, a.Problems...), Qualifications: history.Qualify(a)}
+		Draws: a.Draws, Redraws: a.Redraws, Unanswered: a.Unanswered(), Problems: append([]string{}, a.Problems...), Qualifications: history.Qualify(a)}
 }
 
 // A task is one repetition of one planned case. Case is nil if not even its

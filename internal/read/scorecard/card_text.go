@@ -136,7 +136,7 @@ func attemptLines(out io.Writer, c *Card) {
 		}
 	}
 	for _, a := range c.Siblings {
-		fmt.Fprintf(out, "not in this card: %s by %s, number %d of %d: %d of %d passed, %s%s, %s\n", plain.Line(a.ID), plain.Line(a.Target), a.Number, a.Of, a.Passed, a.Tasks,
+		fmt.Fprintf(out, "not in this card: %s by %s, number %d of %d: %s, %s%s, %s\n", plain.Line(a.ID), plain.Line(a.Target), a.Number, a.Of, a.OutcomeText(),
 			history.LevelText(a.Level.String(), a.Properties), a.Labels(), a.RegisteredAt.Date())
 	}
 }

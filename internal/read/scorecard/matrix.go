@@ -61,6 +61,8 @@ type MatrixCell struct {
 	Of      int              `json:"of"`
 	// Corrected says what stands beside the recorded scores, "" if nothing does.
 	Corrected string `json:"corrected,omitempty"`
+	// Unanswered says that it asks something new, which is not recorded.
+	Unanswered bool `json:"unanswered,omitempty"`
 }
 
 // A MatrixPair is a comparison of two targets. HolmP is McNemarP corrected for
@@ -134,7 +136,7 @@ func GridOf(entries []MatrixEntry) *Matrix {
 				at[c.ID] = i
 				m.Cases = append(m.Cases, MatrixRow{c.ID, map[string]MatrixCell{}})
 			}
-			m.Cases[i].Results[e.Target] = MatrixCell{c.Outcome, c.Score, c.Passed, c.Of, c.BesideChange()}
+			m.Cases[i].Results[e.Target] = MatrixCell{c.Outcome, c.Score, c.Passed, c.Of, c.BesideChange(), slices.ContainsFunc(c.Cases, (*history.Case).Unanswered)}
 		}
 	}
 	slices.SortStableFunc(m.Cases, func(a, b MatrixRow) int { return m.rank(a) - m.rank(b) })

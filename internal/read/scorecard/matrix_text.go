@@ -3,6 +3,7 @@ package scorecard
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -30,16 +31,18 @@ func (x *Matrix) Print(out io.Writer, terminal bool) {
 }
 
 // A marks is how outcomes are drawn in a table.
-type marks struct{ passed, failed, broken, none, mixed string }
+type marks struct{ passed, failed, broken, none, mixed, asks string }
 
 var (
-	terminalMarks = marks{"✓", "✗", "E", "–", "~"}
-	plainMarks    = marks{"+", "x", "E", "-", "~"}
+	terminalMarks = marks{"✓", "✗", "E", "–", "~", "?"}
+	plainMarks    = marks{"+", "x", "E", "-", "~", "?"}
 )
 
 func (m marks) of(c MatrixCell, there bool) string {
 	mark := m.broken
 	switch {
+	case c.Unanswered:
+		mark = m.asks
 	case !there || c.Outcome == history.NotRun || c.Outcome == evidence.Skipped:
 		mark = m.none
 	case c.Outcome == evidence.Passed:
@@ -106,7 +109,11 @@ func (x *Matrix) printTable(out io.Writer, m marks) {
 			}
 		}
 	}
-	fmt.Fprintf(out, "%s passed  %s failed  %s error, truncated or unscored  %s not run or skipped  %s some repetitions passed\n", m.passed, m.failed, m.broken, m.none, m.mixed)
+	fmt.Fprintf(out, "%s passed  %s failed  %s error, truncated or unscored  %s not run or skipped  %s some repetitions passed", m.passed, m.failed, m.broken, m.none, m.mixed)
+	if slices.ContainsFunc(x.Targets, func(t MatrixTarget) bool { return t.Unanswered > 0 }) {
+		fmt.Fprintf(out, "  %s asks something new", m.asks)
+	}
+	fmt.Fprintln(out)
 }
 
 func (x *Matrix) printTotals(out io.Writer) {

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -19,16 +20,18 @@ type Limit struct {
 }
 
 // A Purse is what else bounds calls, besides the budget: a permission for a day. It
-// is asked before each call is sent, with the most that it can cost, and settles it with
-// what it did cost.
+// is asked before each call is sent, with the most that it can cost if its model has a
+// price, and settles it with what it did cost.
 type Purse interface {
-	Reserve(e *Endpoint, most int64) (settle func(cost int64) error, err error)
+	Reserve(e *Endpoint, most int64, priced bool) (settle func(cost int64) error, err error)
 }
 
 // A Budget is the most that calls may cost together. The most that a call can
 // cost is set aside before it is sent, and what it did cost is taken when it
 // has ended; a call that has no known upper bound, or does not fit, is not
-// sent. It is safe for concurrent use.
+// sent. A call that would fit but for others under way waits for these: what
+// they cost is most often a small part of what is set aside for them. It is safe
+// for concurrent use.
 //
 // What it bounds is the price of tokens by the list in the settings. Charges of
 // other kinds, such as for searches that a provider does by itself, are not
@@ -37,9 +40,13 @@ type Budget struct {
 	limit Limit
 	purse Purse // nil for none
 
+	asking sync.Mutex // one call at a time is set aside, in the purse too
+
 	mu              sync.Mutex
 	spent, reserved int64
 	calls           int64
+	underWay        int           // calls that may be sent and are not settled
+	settled         chan struct{} // closed when one of them is
 }
 
 // NewBudget returns a budget of so many micro-dollars.
@@ -47,7 +54,9 @@ func NewBudget(limitMicroUSD int64) *Budget { return NewLimited(Limit{MicroUSD: 
 
 // NewLimited returns a budget within a limit, whose calls the purse must allow too. Calls
 // of models without a price are sent only within a limit of calls.
-func NewLimited(l Limit, p Purse) *Budget { return &Budget{limit: l, purse: p} }
+func NewLimited(l Limit, p Purse) *Budget {
+	return &Budget{limit: l, purse: p, settled: make(chan struct{})}
+}
 
 // takes reports whether a call may be sent although its price is not known.
 func (b *Budget) takes(err error) bool { return b.limit.Calls > 0 && errors.Is(err, ErrNoPrice) }
@@ -64,27 +73,64 @@ func (b *Budget) Spent() int64 {
 }
 
 // Spend counts what was spent before this process began, at the most.
-func (b *Budget) Spend(microUSD int64) { b.settle(0, microUSD) }
+func (b *Budget) Spend(microUSD int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.spent += microUSD
+}
 
 // reserve sets aside the most that a call can cost. What is set aside is given back by
-// settle, which is nil if the call may not be sent.
-func (b *Budget) reserve(e *Endpoint, amount int64) (settle func(cost int64) error, err error) {
+// settle, which is nil if the call may not be sent. While it does not fit beside calls
+// that are under way, it waits for one of these to end.
+func (b *Budget) reserve(ctx context.Context, e *Endpoint, amount int64, priced bool) (settle func(cost int64) error, err error) {
+	for {
+		b.mu.Lock()
+		settled := b.settled
+		b.mu.Unlock()
+		settle, err := b.reserveNow(e, amount, priced)
+		if !refusal.Is(err, refusal.LimitReached) && !refusal.Is(err, refusal.NotAnswered) || !b.mayFit(settled) {
+			return settle, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-settled:
+		}
+	}
+}
+
+// mayFit reports whether what did not fit when settled was taken could fit later, or now:
+// calls are under way, or one has ended since.
+func (b *Budget) mayFit(settled chan struct{}) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.underWay > 0 || b.settled != settled
+}
+
+func (b *Budget) reserveNow(e *Endpoint, amount int64, priced bool) (settle func(cost int64) error, err error) {
+	b.asking.Lock()
+	defer b.asking.Unlock()
 	if err := b.setAside(amount); err != nil {
 		return nil, err
 	}
 	var day func(int64) error
 	if b.purse != nil {
-		if day, err = b.purse.Reserve(e, amount); err != nil {
-			b.settle(amount, 0)
+		if day, err = b.purse.Reserve(e, amount, priced); err != nil {
+			b.takeBack(amount)
 			return nil, err
 		}
 	}
+	b.mu.Lock()
+	b.underWay++
+	b.mu.Unlock()
 	return func(cost int64) error {
-		b.settle(amount, cost)
-		if day == nil {
-			return nil
+		// The day first: what waits for this call must find what it left.
+		var err error
+		if day != nil {
+			err = day(cost)
 		}
-		return day(cost)
+		b.settle(amount, cost)
+		return err
 	}, nil
 }
 
@@ -105,12 +151,23 @@ func (b *Budget) setAside(amount int64) error {
 	return nil
 }
 
+// takeBack undoes what was set aside for a call that the purse does not allow.
+func (b *Budget) takeBack(amount int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reserved -= amount
+	b.calls--
+}
+
 // settle replaces what was set aside by what is known now.
 func (b *Budget) settle(reserved, cost int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reserved -= reserved
 	b.spent += cost
+	b.underWay--
+	close(b.settled)
+	b.settled = make(chan struct{})
 }
 
 // inputOverhead is what a provider adds to a request by itself: the frames of

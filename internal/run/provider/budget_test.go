@@ -1,7 +1,9 @@
 package provider
 
 import (
+	"context"
 	"math"
+	"sync"
 	"testing"
 
 	"tallystick/internal/record/refusal"
@@ -113,5 +115,74 @@ func TestTriesThatMayBeBilledAreCounted(t *testing.T) {
 		if budget.reserved != 0 {
 			t.Errorf("%s: %d are still set aside", tt.name, budget.reserved)
 		}
+	}
+}
+
+// A purse that allows so many calls at once.
+type narrowPurse struct {
+	mu   sync.Mutex
+	free int
+}
+
+func (p *narrowPurse) Reserve(*Endpoint, int64, bool) (func(int64) error, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.free == 0 {
+		return nil, refusal.Newf(refusal.NotAnswered, "nothing is left; it was not sent")
+	}
+	p.free--
+	return func(int64) error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.free++
+		return nil
+	}, nil
+}
+
+// Calls set aside much more than they cost. What fits after others have ended waits for
+// them, and only for them.
+func TestCallsWaitForWhatOthersLeave(t *testing.T) {
+	for name, b := range map[string]*Budget{
+		"a limit": NewBudget(100),
+		"a purse": NewLimited(Limit{MicroUSD: 100_000}, &narrowPurse{free: 1}),
+		"both":    NewLimited(Limit{MicroUSD: 150}, &narrowPurse{free: 2}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var all sync.WaitGroup
+			for range 20 {
+				all.Go(func() {
+					settle, err := b.reserve(t.Context(), nil, 80, true)
+					if err == nil {
+						err = settle(1)
+					}
+					if err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			if b.Spent() != 20 || b.reserved != 0 || b.underWay != 0 {
+				t.Errorf("spent %d, reserved %d, %d under way", b.Spent(), b.reserved, b.underWay)
+			}
+		})
+	}
+	// Nothing is under way: there is nothing to wait for.
+	for _, b := range []*Budget{NewBudget(79), NewLimited(Limit{Calls: 1000}, &narrowPurse{})} {
+		if _, err := b.reserve(t.Context(), nil, 80, true); err == nil {
+			t.Error("a call that does not fit was allowed")
+		}
+		if b.reserved != 0 || b.calls != 0 {
+			t.Errorf("%d are set aside for %d calls that were not sent", b.reserved, b.calls)
+		}
+	}
+	// A caller that gives up does not wait.
+	b := NewBudget(100)
+	if _, err := b.reserve(t.Context(), nil, 80, true); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.reserve(ctx, nil, 80, true); !refusal.Is(err, refusal.LimitReached) {
+		t.Error(err)
 	}
 }

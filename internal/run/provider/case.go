@@ -3,10 +3,13 @@ package provider
 import (
 	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"tallystick/internal/record/evidence"
+	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/egress"
@@ -182,10 +185,49 @@ func (s *Settings) Destinations(api wire.API) []string {
 	return lines
 }
 
-// Destination says where an MCP server is, for a person to confirm.
+// Destination says where an MCP server is and what it is given, for a person to confirm.
+// Servers that run, are given or are asked something else have another text.
 func (s Server) Destination() string {
 	if s.URL != "" {
-		return s.URL
+		key := ""
+		if name := keyNames(s.KeyEnv, s.KeyFile); name != "" {
+			key = ", with the key in " + name
+		}
+		return s.URL + key
 	}
-	return "the command " + strings.Join(s.Command, " ")
+	words := make([]string, len(s.Command))
+	for i, w := range s.Command {
+		words[i] = plain.ShellWord(w)
+	}
+	text := "the command " + strings.Join(words, " ")
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		text += ", " + name + "=" + plain.ShellWord(s.Env[name])
+	}
+	if len(s.Secrets) > 0 {
+		text += ", with the keys in " + strings.Join(slices.Sorted(slices.Values(s.Secrets)), ", ")
+	}
+	return text
+}
+
+// KeyNames says where the key of an endpoint is, never the key; "" for none.
+func (e *Endpoint) KeyNames() string {
+	if s := e.Signing; s != nil {
+		return strings.Join(s.variables(), ", ")
+	}
+	return keyNames(e.KeyEnv, e.KeyFile)
+}
+
+func keyNames(variable, file string) string {
+	if file != "" {
+		return "the file " + file
+	}
+	return variable
+}
+
+// HasKey reports whether the variables with the keys of an endpoint are set.
+func (e *Endpoint) HasKey(getenv func(string) string) bool {
+	if s := e.Signing; s != nil {
+		return getenv(s.AccessKeyEnv) != "" && getenv(s.SecretKeyEnv) != ""
+	}
+	return e.KeyEnv == "" || getenv(e.KeyEnv) != ""
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -118,7 +119,65 @@ func TestDestinationsNameKeysAndNeverShowThem(t *testing.T) {
 	if got := s.Destinations(wire.AnthropicMessages); len(got) != 1 || got[0] != "anthropic at https://api.anthropic.com, key from ANTHROPIC_API_KEY" {
 		t.Errorf("%q", got)
 	}
-	if got := s.MCP["files"].Destination(); got != "the command mcp-files --root ." {
+	if got := s.MCP["files"].Destination(); !strings.HasPrefix(got, "the command mcp-files --root .") {
 		t.Errorf("%q", got)
+	}
+}
+
+// A permission is for a server as it is told here: what runs, is given or is asked
+// something else must have another text.
+func TestDestinationsOfMCPServersDiffer(t *testing.T) {
+	told := map[string]Server{}
+	for _, s := range []Server{
+		{Command: []string{"serve", "a b"}},
+		{Command: []string{"serve", "a", "b"}},
+		{Command: []string{"serve", "a, B=c"}},
+		{Command: []string{"serve", "a"}, Env: map[string]string{"B": "c"}},
+		{Command: []string{"serve", "a"}, Env: map[string]string{"B": "d"}},
+		{Command: []string{"serve", "a"}, Secrets: []string{"TOKEN"}},
+		{Command: []string{"serve", "a"}, Secrets: []string{"OTHER"}},
+		{URL: "https://mcp.example.com"},
+		{URL: "https://mcp.example.com", KeyEnv: "TOKEN"},
+		{URL: "https://mcp.example.com", KeyFile: "TOKEN"},
+		{URL: "https://mcp.example.com/other", KeyEnv: "TOKEN"},
+	} {
+		if other, ok := told[s.Destination()]; ok {
+			t.Errorf("%+v and %+v are both told as %q", s, other, s.Destination())
+		}
+		told[s.Destination()] = s
+	}
+}
+
+// What signs requests is a key too.
+func TestKeyNamesOfEndpoints(t *testing.T) {
+	set := func(names ...string) func(string) string {
+		return func(name string) string {
+			if slices.Contains(names, name) {
+				return "x"
+			}
+			return ""
+		}
+	}
+	signed := &Endpoint{Signing: &Signing{AccessKeyEnv: "A", SecretKeyEnv: "S", SessionEnv: "T"}}
+	for _, tt := range []struct {
+		e     *Endpoint
+		names string
+		has   bool // with A and K set
+	}{
+		{&Endpoint{}, "", true},
+		{&Endpoint{KeyEnv: "K"}, "K", true},
+		{&Endpoint{KeyEnv: "L"}, "L", false},
+		{&Endpoint{KeyFile: "K"}, "the file K", true},
+		{signed, "A, S, T", false},
+	} {
+		if got := tt.e.KeyNames(); got != tt.names {
+			t.Errorf("%+v: %q, expected %q", tt.e, got, tt.names)
+		}
+		if got := tt.e.HasKey(set("A", "K")); got != tt.has {
+			t.Errorf("%+v: has its key: %v", tt.e, got)
+		}
+	}
+	if !signed.HasKey(set("A", "S")) {
+		t.Error("a session is not needed")
 	}
 }

@@ -244,6 +244,7 @@ func TestAnAttemptThatWaitsForAnswersIsNotCompared(t *testing.T) {
 	if strings.Contains(body, "lost") || strings.Contains(body, "Solve rate") {
 		t.Error("there are numbers of an attempt that has no score")
 	}
+	wantParts(t, get(t, v, "/attempts").Body.String(), "not answered <small>3 of 30 ask something new</small>")
 }
 
 // TestATargetThatIsKnownByItsDigestOnlyIsSaidToBe, as of attempts before targets were kept.

@@ -199,7 +199,8 @@ func (x *matrixCell) fill(attempt string, r *scorecard.Reduced) {
 	}
 	c := r.Cases[0]
 	if c.Unanswered() {
-		x.Class = "unscored"
+		x.Class, x.Text = "unscored", "new"
+		return
 	}
 	if c.Index < 0 {
 		return

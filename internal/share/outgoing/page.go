@@ -6,6 +6,7 @@ import (
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/gate"
 	"tallystick/internal/read/history"
+	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/share/browser/report"
 )
@@ -28,6 +29,9 @@ type ReportPage struct {
 func Report(p *dossier.Place, ask ExportAsk) (*ReportPage, *dossier.Dossier, error) {
 	found, err := p.ReadAttempt(ask.Attempt, dossier.Ask{Prove: true, ShowHeldOut: ask.ShowHeldOut})
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := scorecard.RequireAnswered(found.Attempt); err != nil {
 		return nil, nil, err
 	}
 	data, err := pageOf(found.Public(), ask.Glob)

@@ -5,6 +5,7 @@ import (
 
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/read/history"
+	"tallystick/internal/read/scorecard"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/refusal"
@@ -17,6 +18,9 @@ func Submission(a *dossier.Public, since Since) (*submission.Source, *submission
 	if a.Finished == nil {
 		return nil, nil, refusal.Newf(refusal.NotSubmittable, "attempt %s has not finished", a.ID).
 			WithHint(`finish it with "tally run %s --target %s --resume"`, a.Class, a.Target)
+	}
+	if err := scorecard.RequireAnswered(a.Attempt); err != nil {
+		return nil, nil, err
 	}
 	s, receipts, err := gather(a, since)
 	if err != nil {

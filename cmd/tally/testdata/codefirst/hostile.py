@@ -66,6 +66,7 @@ for k, said in {"big": "more than the 4194304", "none": "ValueError: the scorer 
 assert not r.passed and r.code == 4 and r.summary["passed"] == 3 and r.summary["errors"] == 5 and r.summary["unscored"] == 2, r.summary
 page = r._repr_html_()
 assert "<script>" not in page and "<b>such" not in page and "<i>" not in page and "\x1b" not in page + str(r), page
+assert f'<a href="file://{os.path.realpath(".tallystick")}/reports/{r.attempt}.html">' in page and os.path.exists(r.report()), page[-600:]
 assert got["html"].scores == {"wrong_number": 1.0, "raises": 1.0, "waits": 1.0}, got["html"].scores
 try:
     r.raise_for_failures()
