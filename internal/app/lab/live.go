@@ -100,7 +100,7 @@ func (l *live) Case(c *scenario.Task, j harness.Job) (harness.Recording, error) 
 	if err != nil {
 		return nil, err
 	}
-	o.Cached = borrowed.find
+	o.Cached, o.UserCached = borrowed.find, borrowed.findUser
 	if !l.s.Spec.Pays() || j.Offline {
 		o.JudgeCached = borrowed.findJudge
 	}
