@@ -317,6 +317,8 @@ type Case struct {
 	// Cached is how many replies of a live case were not paid for; nil in attempts
 	// that use no recordings.
 	Cached *Cached
+	// User is what the simulated user of the case took; nil if it had none.
+	User *User
 	// Reused is how many replies came from the library; nil if none did.
 	Reused *Reused
 
@@ -354,6 +356,9 @@ type Cached struct {
 	Recording      digest.Content // that answered them; zero if none did
 	Replies, Calls int64
 }
+
+// A User is what a simulated user took, apart from what the agent spent.
+type User struct{ CostMicroUSD, Unpriced, Tokens int64 }
 
 // A Reused says how many of the replies of a case came from the library of replies, and
 // how many of these no entry of the ledger names.

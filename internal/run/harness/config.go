@@ -43,6 +43,8 @@ type Config struct {
 	// own, the class has that of its mode, whatever tools its cases offer.
 	FirstPolicy bool
 
+	User *user.Settings // of the model that plays users; nil without user.yaml
+
 	// What this machine has.
 	Image  func(digest.Content) (*image.Image, error) // that rubrics run in
 	Hidden []string                                   // folders that an agent must not see
@@ -75,7 +77,6 @@ type Config struct {
 // Parties are who takes part in a run besides the agent. Each may be nil.
 type Parties struct {
 	People   People         // answer approvals; without them a case waits for a resume
-	User     *user.Settings // of the model that plays users; nil without user.yaml
 	Judge    Judge          // without one, what needs a model's verdict is unscored
 	Replayer Judge          // judges where no model may be asked, in a run in which Judge may; nil for Judge
 	Live     Live           // answers model calls; nil in a replay

@@ -61,7 +61,7 @@ func (p *UserMoved) Summary() string {
 func (*UserMoved) Subject() (string, bool) { return "", false }
 
 func (*UserMoved) golden() golden {
-	return golden{line: []string{"by", "end", "reached"}, without: []string{"request", "source", "tokens_in", "tokens_out"}, changes: []change{{ChangedUser, anything}}}
+	return golden{line: []string{"by", "end", "reached"}, without: []string{"request", "source", "tokens_in", "tokens_out", "unpriced"}, changes: []change{{ChangedUser, anything}}}
 }
 
 // UserToolCalledType is the type of [UserToolCalled].
