@@ -135,6 +135,9 @@ func (t *talk) text(x *conversation.Text) string {
 func (t *talk) speech(i *conversation.Item) {
 	x := i.Speech
 	who := plain.Line(x.Role)
+	if x.By != "" {
+		who += " (" + plain.Line(string(x.By)) + ")"
+	}
 	switch {
 	case x.Text != nil && x.Ends:
 		t.line(i.Seq(), "answer", t.text(x.Text))

@@ -360,6 +360,22 @@ type Cached struct {
 // A User is what a simulated user took, apart from what the agent spent.
 type User struct{ CostMicroUSD, Unpriced, Tokens int64 }
 
+// Cost is what it cost in millionths of a dollar, as far as that is known; 0 of none.
+func (u *User) Cost() int64 {
+	if u == nil {
+		return 0
+	}
+	return u.CostMicroUSD
+}
+
+// Spent is how many tokens it took; 0 of none.
+func (u *User) Spent() int64 {
+	if u == nil {
+		return 0
+	}
+	return u.Tokens
+}
+
 // A Reused says how many of the replies of a case came from the library of replies, and
 // how many of these no entry of the ledger names.
 type Reused struct{ Replies, Unlisted int64 }

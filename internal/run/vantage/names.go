@@ -90,7 +90,7 @@ var names = sync.OnceValue(func() map[Kind]map[string][]Matter {
 		Total: {
 			"total_tasks": of(), "solved": of(), "failed": of(), "skipped": of(), "errors": of(), "unscored": of(), "truncated": of(), "not_run": of(),
 			"policy_violations": of(Policy), "unwatched_tasks": of(), "rollback_count": of(Rollbacks), "rollback_correctness": of(Rollbacks),
-			"total_cost_microdollars": of(Cost), "user_cost": of(User), "median_latency_ms": of(Latency), "p95_latency_ms": of(Latency), "total_tokens": of(Tokens),
+			"total_cost_microdollars": of(Cost), "user_cost": of(), "median_latency_ms": of(Latency), "p95_latency_ms": of(Latency), "total_tokens": of(Tokens),
 			"total_retries": of(Retries), "tool_calls": of(ToolCalls), "cost_per_solve": of(Cost), "tokens_per_solve": of(Tokens), "solve_rate": of(),
 			"cost_unknown_tasks": of(), "unpriced_calls": of(), "known_cost_microdollars": of(), "not_seen": of(), "distinct_cases": of(), "solve_rate_ci95": of(),
 			"solve_rate_se": of(), "scored_tasks": of(), "mean_score": of(), "mean_score_ci95": of(), "solve_rate_bounds": of(), "mean_score_bounds": of(),
