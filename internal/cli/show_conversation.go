@@ -135,9 +135,6 @@ func (t *talk) text(x *conversation.Text) string {
 func (t *talk) speech(i *conversation.Item) {
 	x := i.Speech
 	who := plain.Line(x.Role)
-	if x.By != "" {
-		who += " (" + plain.Line(string(x.By)) + ")"
-	}
 	switch {
 	case x.Text != nil && x.Ends:
 		t.line(i.Seq(), "answer", t.text(x.Text))
@@ -150,6 +147,9 @@ func (t *talk) speech(i *conversation.Item) {
 	}
 	if x.Agent != "" && len(t.agents) > 1 {
 		t.more("to the agent " + plain.Line(x.Agent))
+	}
+	if x.By != "" {
+		t.more("simulated by a " + plain.Line(string(x.By)))
 	}
 	for _, s := range x.Scores {
 		t.more("its own process scored it " + plain.Line(reportedScore(s)))

@@ -46,7 +46,7 @@ func (s *Setup) goLive(cfg *harness.Config, draws *draws) (*live, error) {
 		cfg.Judge, err = s.judge(judge.Replay, draws, nil)
 		return l, err
 	}
-	settings, err := s.modelsNeeded(*cfg, access)
+	settings, _, err := s.modelsNeeded(*cfg, access)
 	if err != nil || settings == nil {
 		return l, err
 	}

@@ -329,8 +329,6 @@ func (b *builder) other(e *trajectory.Event) {
 		}
 	case *trajectory.UserMoved:
 		n.Minor = len(p.Tools) == 0 && !p.End && p.Say != nil && b.isNext(p.Say) // the turn tells it
-	case *trajectory.UserToolCalled:
-		n.Texts = append(n.Texts, *contentOf(e.Seq, "/payload/result", &p.Result))
 	case *trajectory.RunCompleted:
 		if p.Answer != nil && b.said[p.Answer.Digest] == 0 {
 			n.Texts = append(n.Texts, *contentOf(e.Seq, "/payload/answer", p.Answer))

@@ -55,7 +55,7 @@ var names = sync.OnceValue(func() map[Kind]map[string][]Matter {
 			"user_broke_rule": of(User), "user_ended": of(User), "user_moved": of(User), "user_tool_called": of(User),
 		},
 		Variable: {
-			"events": of(), "memory": of(Memory), "context": of(Context),
+			"events": of(), "memory": of(Memory), "context": of(Context), "user": of(User),
 			"run.turn": of(Words), "run.answer": of(Words), "run.status": of(Words), "run.tokens": of(Tokens), "run.cost_microdollars": of(Cost),
 			"run.model_calls": of(ModelCalls), "run.tool_calls": of(ToolCalls), "run.tool_calls_executed": of(ToolCalls),
 			"run.tool_calls_reported": of(ToolCalls), "run.tool_calls_proposed": of(ToolCalls), "run.denials": of(Policy),
