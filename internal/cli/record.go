@@ -249,6 +249,12 @@ func (o *recordOptions) describe(w io.Writer, r *lab.Recording) {
 			api = "" // of another provider, perhaps: list all
 		}
 	}
+	if u := r.User; u != nil {
+		fmt.Fprintf(b, "  user     %s, which plays the user of cases\n", u.Model)
+		if u.API != api {
+			api = ""
+		}
+	}
 	for _, line := range s.Destinations(api) {
 		fmt.Fprintf(b, "  calls    %s\n", line)
 	}

@@ -148,6 +148,9 @@ func (t *talk) speech(i *conversation.Item) {
 	if x.Agent != "" && len(t.agents) > 1 {
 		t.more("to the agent " + plain.Line(x.Agent))
 	}
+	if x.By != "" {
+		t.more("simulated by a " + plain.Line(string(x.By)))
+	}
 	for _, s := range x.Scores {
 		t.more("its own process scored it " + plain.Line(reportedScore(s)))
 	}

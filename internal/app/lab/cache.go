@@ -75,6 +75,7 @@ type tape struct {
 	from    cassette.Provenance
 	player  *cassette.Player
 	judges  *cassette.Player
+	users   *cassette.Player
 
 	// elsewhere has the replies of other endpoints than those of now, which answer
 	// nothing: a miss tells of them. Nil if there are none.
@@ -184,7 +185,7 @@ func (c *cache) tape(of *scenario.Task, data []byte, attempt string) (*tape, err
 		return nil, err
 	}
 	matching := harness.Matching(c.s.Bench, c.s.Target, of)
-	t := &tape{digest: cassette.Digest(data), attempt: attempt, from: how, player: cassette.NewMatchingPlayer(here, matching), judges: cassette.NewJudgePlayer(here)}
+	t := &tape{digest: cassette.Digest(data), attempt: attempt, from: how, player: cassette.NewMatchingPlayer(here, matching), judges: cassette.NewJudgePlayer(here), users: cassette.NewUserPlayer(here)}
 	if gone != nil {
 		t.elsewhere = cassette.NewMatchingPlayer(gone, matching)
 	}
@@ -290,6 +291,23 @@ func (b *borrowing) findJudge(r cassette.Request) (cassette.Borrowed, error) {
 		}
 	}
 	return cassette.Borrowed{}, refusal.Newf(refusal.CassetteMiss, "the judge: %s: not recorded, and --on-miss fail asks no provider", r.Describe()).
+		WithHint("give --live --cache and --max-cost to pay for what is missing")
+}
+
+// findUser answers the simulated user from the recordings that answer the agent, since
+// the words of both belong together. What they miss is asked of a model, if this run may.
+func (b *borrowing) findUser(r cassette.Request) (cassette.Borrowed, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, t := range slices.Backward(b.tapes()) {
+		if it, err := t.users.Next(r); err == nil {
+			return cassette.Borrowed{Answer: it, From: t.from}, nil
+		}
+	}
+	if b.cache.replies.OnMiss == evidence.OnMissLive && !b.offline {
+		return cassette.Borrowed{}, nil
+	}
+	return cassette.Borrowed{}, refusal.Newf(refusal.CassetteMiss, "the simulated user: %s: not recorded, and --on-miss fail asks no provider", r.Describe()).
 		WithHint("give --live --cache and --max-cost to pay for what is missing")
 }
 

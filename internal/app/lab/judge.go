@@ -23,6 +23,7 @@ import (
 	"tallystick/internal/run/provider"
 	"tallystick/internal/run/scenario"
 	"tallystick/internal/run/session"
+	"tallystick/internal/run/user"
 	"tallystick/internal/run/wire"
 )
 
@@ -173,19 +174,27 @@ func (s *Setup) judgeNeeded(asked harness.ModelsAsked, access *provider.Access) 
 	return settings, nil
 }
 
-// modelsNeeded says, before anything is sent, which judge is asked, and that every
-// model which grading asks, for vectors too, can be called and has a price.
-func (s *Setup) modelsNeeded(cfg harness.Config, access *provider.Access) (*judge.Settings, error) {
+// modelsNeeded says, before anything is sent, which judge is asked and which model plays
+// users, nil for none, and that every model which the cases ask besides the agent's, for
+// vectors too, can be called and has a price.
+func (s *Setup) modelsNeeded(cfg harness.Config, access *provider.Access) (judges *judge.Settings, users *user.Settings, err error) {
 	asked, err := harness.ModelsAskedBy(cfg)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, model := range asked.Embedders {
 		if err := access.CheckModel(wire.Embeddings, model, 0); err != nil && !s.isNoPrice(err) {
-			return nil, fmt.Errorf("class %s compares vectors of %s: %w", s.Spec.Class, model, err)
+			return nil, nil, fmt.Errorf("class %s compares vectors of %s: %w", s.Spec.Class, model, err)
 		}
 	}
-	return s.judgeNeeded(asked, access)
+	if asked.User {
+		users = cfg.User
+		if err := access.CheckModel(users.API, users.Model, users.MaxOutput); err != nil && !s.isNoPrice(err) {
+			return nil, nil, fmt.Errorf("the model that plays users, of %s: %w", user.SettingsFile, err)
+		}
+	}
+	judges, err = s.judgeNeeded(asked, access)
+	return judges, users, err
 }
 
 // Knows refuses the name of a judge that judge.yaml does not have.

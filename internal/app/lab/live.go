@@ -46,7 +46,7 @@ func (s *Setup) goLive(cfg *harness.Config, draws *draws) (*live, error) {
 		cfg.Judge, err = s.judge(judge.Replay, draws, nil)
 		return l, err
 	}
-	settings, err := s.modelsNeeded(*cfg, access)
+	settings, _, err := s.modelsNeeded(*cfg, access)
 	if err != nil || settings == nil {
 		return l, err
 	}
@@ -100,7 +100,7 @@ func (l *live) Case(c *scenario.Task, j harness.Job) (harness.Recording, error) 
 	if err != nil {
 		return nil, err
 	}
-	o.Cached = borrowed.find
+	o.Cached, o.UserCached = borrowed.find, borrowed.findUser
 	if !l.s.Spec.Pays() || j.Offline {
 		o.JudgeCached = borrowed.findJudge
 	}

@@ -146,6 +146,9 @@ func (s *Setup) judgeAPIs() (apis []wire.API, err error) {
 	if len(asked.Embedders) > 0 {
 		apis = append(apis, wire.Embeddings)
 	}
+	if asked.User {
+		apis = append(apis, cfg.User.API)
+	}
 	settings, err := judge.LoadSettings(s.place.Path(judge.SettingsFile))
 	if err != nil || settings == nil || !asked.Judge && !asked.View {
 		return apis, err

@@ -199,7 +199,7 @@ func (r *Readiness) Models() error {
 	if err != nil {
 		return err
 	}
-	_, err = r.Setup.modelsNeeded(cfg, access)
+	_, _, err = r.Setup.modelsNeeded(cfg, access)
 	return err
 }
 

@@ -25,6 +25,7 @@ import (
 	"tallystick/internal/run/judge"
 	"tallystick/internal/run/provider"
 	"tallystick/internal/run/scenario"
+	"tallystick/internal/run/user"
 )
 
 // RecordOptions say what becomes of recordings.
@@ -39,6 +40,7 @@ type Recording struct {
 	*Setup
 	Providers *provider.Settings
 	Judge     *judge.Settings // nil if no model judges these cases
+	User      *user.Settings  // nil if no model plays the users of these cases
 	Cases     []string        // ids, in the order of the class
 	Most      int64           // micro-dollars that may be spent
 	Unsigned  error           // why the class is not signed as it is; nil if it is
@@ -113,7 +115,7 @@ func NewRecording(c *dossier.Corpus, spec harness.Spec, o RecordOptions) (*Recor
 	if err != nil {
 		return nil, err
 	}
-	if r.Judge, err = s.modelsNeeded(cfg, r.access); err != nil {
+	if r.Judge, r.User, err = s.modelsNeeded(cfg, r.access); err != nil {
 		return nil, err
 	}
 	limit := s.Bench.Registration().Limits.CostMicroUSD
@@ -232,6 +234,8 @@ func (r *Recording) checkReplaces() error {
 // written over.
 func (r *Recording) notFor(c *scenario.Task) string {
 	switch {
+	case c.Scenario.RepliesFor(cassette.ForUser).Len() > 0:
+		return "its scenario has the replies of the model that plays its user, which a run uses in place of a recording; take them out first"
 	case c.Scenario.RepliesFor(cassette.ForAgent).Len() > 0:
 		return "its scenario has the model's replies, which a run uses in place of a recording; take them out first"
 	case c.Cassette != nil && c.Provenance == bench.Authored && !r.o.OnlyMissing:

@@ -47,7 +47,7 @@ func (l *librarian) shelf(c *scenario.Task, repeat int, party cassette.Purpose) 
 
 // lend puts the shelves of a case into the options of its live side.
 func (l *librarian) lend(o *provider.CaseOptions, c *scenario.Task, repeat int) {
-	o.Kept, o.JudgeKept = l.shelf(c, repeat, cassette.ForAgent), l.shelf(c, repeat, cassette.ForJudge)
+	o.Kept, o.JudgeKept, o.UserKept = l.shelf(c, repeat, cassette.ForAgent), l.shelf(c, repeat, cassette.ForJudge), l.shelf(c, repeat, cassette.ForUser)
 }
 
 // reuse lets a replay be answered from the library, if the class may and providers.yaml

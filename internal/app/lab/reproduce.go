@@ -211,18 +211,22 @@ func (l *relived) Case(of *scenario.Task, j harness.Job) (harness.Recording, err
 	if err != nil {
 		return nil, err
 	}
-	return &replayedRecording{session.Replay{Player: cassette.NewMatchingPlayer(parsed, l.match(of))}, cassette.NewJudgePlayer(parsed), data}, nil
+	return &replayedRecording{session.Replay{Player: cassette.NewMatchingPlayer(parsed, l.match(of))}, cassette.NewJudgePlayer(parsed), cassette.NewUserPlayer(parsed), data}, nil
 }
 
 // A replayedRecording answers from a cassette, and gives it back as its own.
 type replayedRecording struct {
 	session.Replay
 	judges *cassette.Player
+	users  *cassette.Player
 	data   []byte
 }
 
 // JudgeModels answers the judge from its own calls.
 func (r *replayedRecording) JudgeModels() session.Models { return &session.Replay{Player: r.judges} }
+
+// UserModels answers the simulated user from its own.
+func (r *replayedRecording) UserModels() session.Models { return &session.Replay{Player: r.users} }
 
 func (r *replayedRecording) Cassette() ([]byte, error) { return r.data, nil }
 

@@ -16,6 +16,7 @@ import (
 	"tallystick/internal/run/judge"
 	"tallystick/internal/run/sandbox"
 	"tallystick/internal/run/scenario"
+	"tallystick/internal/run/user"
 )
 
 // A Setup is a class and a target of a workspace, ready to be run.
@@ -143,6 +144,9 @@ func (s *Setup) config() (harness.Config, error) {
 	}
 	cfg.TestImage = s.place.Settings.TestImage
 	if err := s.reuse(&cfg); err != nil {
+		return cfg, err
+	}
+	if cfg.User, err = user.LoadSettings(s.place.Path(user.SettingsFile)); err != nil {
 		return cfg, err
 	}
 	cfg.Judge, err = s.judge(judge.Replay, nil, nil)

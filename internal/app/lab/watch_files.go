@@ -20,6 +20,7 @@ import (
 	"tallystick/internal/run/judge"
 	"tallystick/internal/run/provider"
 	"tallystick/internal/run/sandbox/identity"
+	"tallystick/internal/run/user"
 )
 
 // pollEvery is how often files are looked at. Looking at many takes longer, and
@@ -190,7 +191,7 @@ func (w *watchedFiles) below(dir string) map[string]digest.Content {
 // replies, golden traces, judge, providers and settings, signers.
 func (w *watchedFiles) files(targets []*agent.Target) []string {
 	p := w.place
-	names := []string{p.Path(workspace.SettingsFile), p.Path(judge.SettingsFile), p.Path(provider.SettingsFile), p.SignersFile()}
+	names := []string{p.Path(workspace.SettingsFile), p.Path(judge.SettingsFile), p.Path(user.SettingsFile), p.Path(provider.SettingsFile), p.SignersFile()}
 	dirs := []string{filepath.Dir(filepath.Dir(p.GoldenFile(w.class, "x", "x")))}
 	if !bench.IsShipped(w.class) {
 		dirs = append(dirs, p.ClassDir(w.class), filepath.Dir(p.Path(bench.CassetteFile(w.class, "", "x"))), p.Path(repliesDir))

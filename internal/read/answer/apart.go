@@ -277,6 +277,7 @@ func (p *parting) plans() {
 	changed("rubric", !sameDigest(x.RubricDigest, y.RubricDigest))
 	changed("judge", !sameDigest(x.JudgeDigest, y.JudgeDigest))
 	changed("what judges are asked", !sameDigest(x.JudgesDigest, y.JudgesDigest) || !sameDigest(x.JudgeQuestion, y.JudgeQuestion))
+	changed("who plays users", !sameDigest(x.UserDigest, y.UserDigest))
 	p.add("mode", a.Mode, b.Mode)
 	p.add("repetitions", fmt.Sprint(x.Repeat), fmt.Sprint(y.Repeat))
 	if x.AgentRoot != nil || y.AgentRoot != nil {

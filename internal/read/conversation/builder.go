@@ -220,7 +220,7 @@ func (b *builder) add(e *trajectory.Event) {
 	switch p := e.Payload.(type) {
 	case *trajectory.TurnStarted:
 		b.last = nil
-		b.speak(e, &Speech{Role: User, Agent: p.Agent}, "/payload/input", p.Input)
+		b.speak(e, &Speech{Role: User, By: p.By, Agent: p.Agent}, "/payload/input", p.Input)
 	case *trajectory.TurnCompleted:
 		b.answer(e, p.Answer, p.Scores)
 	case *trajectory.Plan:
@@ -327,6 +327,8 @@ func (b *builder) other(e *trajectory.Event) {
 			n.Texts = append(n.Texts, *contentOf(e.Seq, "/payload/input", p.Input))
 			b.note(e.Seq, p.Input)
 		}
+	case *trajectory.UserMoved:
+		n.Minor = len(p.Tools) == 0 && !p.End && p.Say != nil && b.isNext(p.Say) // the turn tells it
 	case *trajectory.RunCompleted:
 		if p.Answer != nil && b.said[p.Answer.Digest] == 0 {
 			n.Texts = append(n.Texts, *contentOf(e.Seq, "/payload/answer", p.Answer))
@@ -345,7 +347,7 @@ func (b *builder) other(e *trajectory.Event) {
 		n.Texts = append(n.Texts, *contentOf(e.Seq, "/payload/output", &p.Output))
 	case *trajectory.PolicyDecision:
 		n.Decisions = append(n.Decisions, Decision{e.Seq, p.Verdict, p.Rule, p.Reason})
-	case *trajectory.RunFailed, *trajectory.PolicyViolation, *trajectory.LimitReached, *trajectory.Failure:
+	case *trajectory.RunFailed, *trajectory.PolicyViolation, *trajectory.LimitReached, *trajectory.Failure, *trajectory.UserBrokeRule:
 		item.Bad = true
 	case *trajectory.SecurityEvent:
 		item.Bad = p.Severity != "info"

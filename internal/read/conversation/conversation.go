@@ -85,7 +85,8 @@ const (
 // A Speech is what one speaker said.
 type Speech struct {
 	Role  string
-	Agent string // whose turn begins; "" if there is one agent
+	By    trajectory.Speaker // who plays the user; "" of the words of the case
+	Agent string             // whose turn begins; "" if there is one agent
 	Text  *Text  // nil if nothing was said
 	Same  int    // the event that has the text, where it was said before; Text is then nil
 	Ends  bool   // it is the answer of the turn

@@ -261,6 +261,10 @@ func every() []trajectory.Payload {
 		&trajectory.TestRun{Command: []string{"go"}, Exit: 1, Output: content("FAIL")},
 		&trajectory.TurnCompleted{Answer: pointer("a")},
 		&trajectory.TurnStarted{Input: pointer("more")},
+		&trajectory.UserMoved{By: trajectory.ByScript, Say: pointer("next"), Source: "script"},
+		&trajectory.UserToolCalled{Args: args, By: trajectory.ByScript, Name: "t", Result: content("r"), Source: "fixture"},
+		&trajectory.UserBrokeRule{By: trajectory.ByModel, Rule: "limit", Text: "too long"},
+		&trajectory.UserEnded{By: trajectory.ByModel, Turns: 2, Why: "broke_rule"},
 	}
 }
 

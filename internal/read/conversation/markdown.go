@@ -51,7 +51,11 @@ func (w *markdown) item(i *Item) {
 	place := "(" + eventNames(i) + ")"
 	switch {
 	case i.Speech != nil:
-		w.line("**%s** %s", roleName(i.Speech.Role), place)
+		who := roleName(i.Speech.Role)
+		if i.Speech.By != "" {
+			who += " (" + plain.Line(string(i.Speech.By)) + ")"
+		}
+		w.line("**%s** %s", who, place)
 		if i.Speech.Same > 0 {
 			w.line("\nThe same as in event %d.\n", i.Speech.Same)
 		}

@@ -16,7 +16,7 @@ import (
 var boundaries = map[refusal.Name]string{
 	refusal.BenchCaseDigestMismatch: "TB-1", refusal.RegistrationDigestMismatch: "TB-1", refusal.DatasetDigestMismatch: "TB-1", refusal.ManifestMismatch: "TB-1",
 	refusal.BenchTreeInvalid: "TB-1", refusal.BenchRepositoryUnproved: "TB-1", refusal.BenchIncomplete: "TB-1", refusal.PinMismatch: "TB-1", refusal.FenceMissing: "TB-1", refusal.FenceDidNotRun: "TB-1",
-	refusal.JudgeDigestMismatch: "TB-1", refusal.SignatureInvalid: "TB-1", refusal.SignerUnknown: "TB-1", refusal.SignerNotValidThen: "TB-1",
+	refusal.JudgeDigestMismatch: "TB-1", refusal.UserDigestMismatch: "TB-1", refusal.SignatureInvalid: "TB-1", refusal.SignerUnknown: "TB-1", refusal.SignerNotValidThen: "TB-1",
 	refusal.NamespaceNotAllowed: "TB-1", refusal.TwoPersonRule: "TB-1", refusal.RoleMissing: "TB-1", refusal.WeakKey: "TB-1", refusal.DuplicateKey: "TB-1",
 
 	refusal.RubricDigestMismatch:   "TB-2",

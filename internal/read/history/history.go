@@ -317,6 +317,8 @@ type Case struct {
 	// Cached is how many replies of a live case were not paid for; nil in attempts
 	// that use no recordings.
 	Cached *Cached
+	// User is what the simulated user of the case took; nil if it had none.
+	User *User
 	// Reused is how many replies came from the library; nil if none did.
 	Reused *Reused
 
@@ -353,6 +355,25 @@ type Case struct {
 type Cached struct {
 	Recording      digest.Content // that answered them; zero if none did
 	Replies, Calls int64
+}
+
+// A User is what a simulated user took, apart from what the agent spent.
+type User struct{ CostMicroUSD, Unpriced, Tokens int64 }
+
+// Cost is what it cost in millionths of a dollar, as far as that is known; 0 of none.
+func (u *User) Cost() int64 {
+	if u == nil {
+		return 0
+	}
+	return u.CostMicroUSD
+}
+
+// Spent is how many tokens it took; 0 of none.
+func (u *User) Spent() int64 {
+	if u == nil {
+		return 0
+	}
+	return u.Tokens
 }
 
 // A Reused says how many of the replies of a case came from the library of replies, and

@@ -415,6 +415,10 @@ func (r *Reader) fill(c *Case, index int64, s *scoredFields) {
 		cached := s.cached
 		c.Cached = &cached
 	}
+	if s.hasUser {
+		user := s.user
+		c.User = &user
+	}
 	if s.reused.Replies > 0 {
 		reused := s.reused
 		c.Reused = &reused

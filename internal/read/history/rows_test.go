@@ -105,6 +105,10 @@ func change(t *testing.T, v reflect.Value) {
 		n := **p
 		n.Target++
 		*p = &n
+	case **evidence.User:
+		n := **p
+		n.Tokens++
+		*p = &n
 	case **evidence.Reused:
 		n := **p
 		n.Replies++

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"hash/maphash"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -51,6 +52,8 @@ type scoredFields struct {
 	cached                 Cached
 	reused                 Reused // zero if none was
 	hasCached              bool
+	user                   User
+	hasUser                bool
 	repeat, execution      int32
 	startedMS, finishedMS  int64
 	tags, modes            *[]string
@@ -190,6 +193,9 @@ func (s *scanner) slow(c *evidence.CaseScored) error {
 		if n.Recording != nil {
 			f.cached.Recording = *n.Recording
 		}
+	}
+	if n := c.User; n != nil {
+		f.hasUser, f.user = true, User{CostMicroUSD: n.CostMicroUSD, Unpriced: n.Unpriced, Tokens: n.Tokens}
 	}
 	if n := c.Reused; n != nil {
 		f.reused = Reused{Replies: int64(n.Replies), Unlisted: int64(n.Unlisted)}
@@ -376,6 +382,9 @@ func (s *scanner) fast(body []byte) bool {
 		n := p.count()
 		unpriced = &n
 	}
+	if f.hasUser = p.try(`,"user":{"by":`); f.hasUser && !f.user.read(p) {
+		return false
+	}
 	p.lit(`,"vantage":`)
 	c.vantage = p.some()
 	if p.try(`,"worker":{"harness_version":`) {
@@ -462,6 +471,35 @@ func (c *Cached) read(p *pos) bool {
 	c.Replies = p.count()
 	p.lit("}")
 	return c.Replies <= c.Calls && (c.Replies > 0 || !named) && (named || !made)
+}
+
+// read reads what a simulated user took, after who played it was named.
+func (u *User) read(p *pos) bool {
+	by := string(p.some())
+	p.lit(`,"cost_microdollars":`)
+	u.CostMicroUSD = p.count()
+	ended := ""
+	if p.try(`,"ended":`) {
+		ended = string(p.some())
+	}
+	if p.try(`,"model":`) {
+		p.some()
+	}
+	p.lit(`,"moves":`)
+	p.count()
+	if p.try(`,"prompt":`) {
+		var prompt digest.Content
+		p.content(&prompt)
+	}
+	p.lit(`,"tokens":`)
+	u.Tokens = p.count()
+	p.lit(`,"tool_calls":`)
+	p.count()
+	p.lit(`,"turns":`)
+	p.count()
+	u.Unpriced = p.optional(`,"unpriced_calls":`)
+	p.lit("}")
+	return (by == "model" || by == "script") && slices.Contains([]string{"", "reached", "gave_up", "stopped", "broke_rule"}, ended)
 }
 
 // read reads what was reused. Whether a class and a target are named twice it does not

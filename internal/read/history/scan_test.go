@@ -35,6 +35,7 @@ func sampleRecords() []*evidence.CaseScored {
 	full.Resumed, full.Unpriced = 2, new(int64(3))
 	full.Worker = &evidence.Worker{HarnessVersion: "1.2.3", Key: "SHA256:abc"}
 	full.Paid = &evidence.Paid{Calls: 3, CostMicroUSD: 1200, Journal: digest.IDOf([]byte("j")), Refused: 1, Unknown: 2, UnknownMicroUSD: 900}
+	full.User = &evidence.User{By: "model", CostMicroUSD: 70, Ended: "reached", Model: "u", Moves: 4, Prompt: &d, Tokens: 900, ToolCalls: 2, Turns: 3, Unpriced: 1}
 	full.EvidenceDigests = []digest.Content{d, historytest.ContentOf("y")}
 	odd := historytest.Score(r, 2, 1, 0)
 	odd.CaseID, odd.Vantage, odd.HarnessVersion = "käse \"1\"", "a\nb", ""
@@ -66,7 +67,7 @@ func comparableFields(f *scoredFields) any {
 	attempt, caseID, class := string(c.attempt), string(c.caseID), string(c.class)
 	numbers := []int64{c.cost.MicroUSD, c.cost.Unpriced, c.cost.Untold, c.tokens, c.retries, c.turns, c.violations, c.rollbacks, c.rollbacksVerified, int64(c.repeat), int64(c.execution), c.startedMS, c.finishedMS,
 		int64(c.toolCalls.Executed), int64(c.toolCalls.Reported), int64(c.toolCalls.Proposed)}
-	return []any{attempt, caseID, class, c.caseDigest, c.cassette, c.hasCassette, evidence, context, c.outcome, c.score, numbers, lists, c.hasCached, c.cached, c.reused}
+	return []any{attempt, caseID, class, c.caseDigest, c.cassette, c.hasCassette, evidence, context, c.outcome, c.score, numbers, lists, c.hasCached, c.cached, c.reused, c.hasUser, c.user}
 }
 
 // agree checks that whatever the fast walk accepts the strict decoder accepts

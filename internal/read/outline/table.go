@@ -49,7 +49,7 @@ var table = sync.OnceValue(func() map[trajectory.Type]row {
 			"policy": rules, "policy_short": rules, "repeat": whichRun, "target": itsFile, "vantage": "it says how much can be seen of the target, which is the file's"}},
 		trajectory.RunCompletedType: {kind: end, word: "said", change: trajectory.ChangedAnswer, what: "status", bare: "answer"},
 		trajectory.RunFailedType:    {kind: end, word: "failed", what: "name", below: []string{"detail"}},
-		trajectory.TurnStartedType:  {kind: user, word: "said", change: trajectory.ChangedArguments, bare: "input", below: []string{"agent"}},
+		trajectory.TurnStartedType:  {kind: user, word: "said", change: trajectory.ChangedArguments, bare: "input", below: []string{"agent", "by"}},
 		trajectory.TurnCompletedType: {kind: answer, word: "said", change: trajectory.ChangedAnswer, bare: "answer", noise: map[string]string{
 			"scores": "it is what the process that asked for the run says of the answer, which a scorecard compares"}},
 		trajectory.ContextCompiledType: {kind: "context", word: "holds", change: trajectory.ChangedContext, below: []string{"admitted", "budget", "compression", "window"}, noise: map[string]string{
@@ -91,6 +91,13 @@ var table = sync.OnceValue(func() map[trajectory.Type]row {
 		trajectory.ErrorType:         {kind: failed, word: "error", what: "name", below: []string{"detail"}, noise: map[string]string{"call": tie, "unpriced": spent}},
 		trajectory.TestRunType: {kind: tested, word: "tested", below: []string{"command", "exit", "ignored", "passed"}, noise: map[string]string{
 			"latency_ms": speed, "output": "it has the times of tests"}},
+		trajectory.UserMovedType: {kind: "user_move", word: "said", change: trajectory.ChangedUser, bare: "say", below: []string{"by", "end", "model", "reached", "tools"}, noise: map[string]string{
+			"cost_microdollars": spent, "latency_ms": speed, "request": "it is the digest of what the user was asked, which follows from what was said", "source": source,
+			"tokens_in": spent, "tokens_out": spent, "unpriced": spent}},
+		trajectory.UserToolCalledType: {kind: "user_call", word: "gave", change: trajectory.ChangedUser, what: "name", detail: "args", bare: "result", below: []string{"by", "error"}, noise: map[string]string{
+			"latency_ms": speed, "source": source}},
+		trajectory.UserBrokeRuleType: {kind: "user_breach", word: "broke", change: trajectory.ChangedUser, what: "rule", bare: "text", below: []string{"by", "fact"}},
+		trajectory.UserEndedType:     {kind: "user_end", word: "ended", change: trajectory.ChangedUser, what: "why", below: []string{"by", "prompt", "state", "turns"}},
 	}
 })
 

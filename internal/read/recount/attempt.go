@@ -15,6 +15,7 @@ import (
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/session"
 	"tallystick/internal/run/trajectory"
+	"tallystick/internal/run/user"
 	"tallystick/internal/run/vantage"
 )
 
@@ -206,6 +207,7 @@ func (r *Recounted) record(a *history.Attempt, c *history.Case, read func(digest
 		{"turns", int64(c.Turns), n.turns}, {"tokens", c.Tokens, n.tokens}, {"cost_microdollars", c.Cost.MicroUSD, n.cost.MicroUSD},
 		{"policy.violations", int64(c.Violations), n.violations}, {"policy.rollbacks", int64(c.Rollbacks), n.rollbacks},
 		{"policy.rollbacks_verified", int64(c.RollbacksVerified), n.identical},
+		{"user.cost_microdollars", c.User.Cost(), n.user.CostMicroUSD}, {"user.tokens", c.User.Spent(), n.user.TokensIn + n.user.TokensOut},
 	} {
 		r.Compare(where, x.field, x.written, x.computed, x.written == x.computed)
 	}
@@ -271,6 +273,7 @@ type counts struct {
 	turns, tokens, violations, rollbacks, identical, retries int64
 
 	cost cost.Cost
+	user user.Spent // of the simulated user; zero without one
 
 	calls trajectory.CallCount
 	grade *gradeOf // nil without a grading document
@@ -293,6 +296,9 @@ func countsOf(c *history.Case, read func(digest.Content) ([]byte, error)) (*coun
 		if p, ok := e.Payload.(*trajectory.RunStarted); ok {
 			n.started = *p
 		}
+	}
+	if spent := user.SpentIn(v); spent != nil {
+		n.user = *spent
 	}
 	of := session.CountsOf(v)
 	n.turns, n.tokens, n.cost, n.retries = int64(of.Turns), of.Tokens, of.Cost, int64(of.Retries)

@@ -47,6 +47,9 @@ type Totals struct {
 	// Unpriced is how many calls are not in it: the cost is then at least that.
 	TotalCost       cost.Cost `json:"total_cost_microdollars"`
 	Unpriced        int64     `json:"unpriced_calls,omitempty"`
+	// UserCost is what the simulated users of the tasks cost, which is not in TotalCost;
+	// nil if none had one.
+	UserCost        *UserCost `json:"user_cost,omitempty"`
 	MedianLatencyMS int64     `json:"median_latency_ms"`
 	P95LatencyMS    int64     `json:"p95_latency_ms"`
 	TotalTokens     Count     `json:"total_tokens"`
@@ -532,6 +535,7 @@ func totalsOf(tasks []task, on history.Basis) Totals {
 		verified += int64(k.RollbacksVerified)
 		t.TotalCost = t.TotalCost.Plus(k.Cost)
 		t.TotalTokens.N = Sum(t.TotalTokens.N, k.Tokens)
+		t.UserCost = t.UserCost.plus(k.User)
 		t.TotalRetries.N += int64(k.Retries) + int64(max(0, k.Started-1))
 		if k.Index >= 0 {
 			latencies = append(latencies, k.LatencyMS)

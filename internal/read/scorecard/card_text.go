@@ -67,6 +67,9 @@ func (s *Answer) printCard(out io.Writer) {
 	} else {
 		row("cost", "%s; %s a solve; %s tokens", c.TotalCost, c.briefPerSolve(), c.leastTokens())
 	}
+	if u := c.UserCost; u != nil {
+		row("users", "%s", u)
+	}
 	if p := c.Paid; p != nil {
 		if text := p.Beside(c.TotalCost); text != "" {
 			row("paid", "%s", text)

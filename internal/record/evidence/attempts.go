@@ -31,6 +31,10 @@ type Plan struct {
 	// what is shown, panels, votes, thresholds and the program's own texts, of every
 	// case of the class, whichever are run.
 	JudgeQuestion *digest.Content `json:"judge_question,omitempty"`
+	// UserDigest names who plays the users of cases, if a model does: user.yaml with
+	// the template of its prompt. UserPrompt is that template alone.
+	UserDigest *digest.Content `json:"user_digest,omitempty"`
+	UserPrompt *digest.Content `json:"user_prompt,omitempty"`
 	// Cases lists the plan here, or CasesDigest names the list in the evidence
 	// when it is too long for an entry.
 	Cases       []PlannedCase   `json:"cases,omitempty"`
@@ -301,8 +305,24 @@ type CaseScored struct {
 	Turns           int              `json:"turns"`
 	Unanswered      bool             `json:"unanswered,omitempty"`     // it asked for a reply that is not recorded, and no model might be asked
 	Unpriced        *int64           `json:"unpriced_calls,omitempty"` // whose cost is not in CostMicroUSD; nil if the record does not tell
+	User            *User            `json:"user,omitempty"`           // who answered the agent; nil for the turns of a case
 	Vantage         string           `json:"vantage"`
 	Worker          *Worker          `json:"worker,omitempty"` // of a fleet, that drove the case; nil if the operator's own program did
+}
+
+// A User is who answered the agent in place of fixed turns, and what that took, apart
+// from what the agent spent.
+type User struct {
+	By           string          `json:"by"` // model or script
+	CostMicroUSD int64           `json:"cost_microdollars"`
+	Ended        string          `json:"ended,omitempty"` // why the conversation ended, if the user did
+	Model        string          `json:"model,omitempty"`
+	Moves        int             `json:"moves"`
+	Prompt       *digest.Content `json:"prompt,omitempty"` // the template that a model was given
+	Tokens       int64           `json:"tokens"`
+	ToolCalls    int             `json:"tool_calls"`
+	Turns        int             `json:"turns"`                    // that it said, without the beginning
+	Unpriced     int64           `json:"unpriced_calls,omitempty"` // whose cost is not in CostMicroUSD
 }
 
 // A Worker is the machine of a fleet that drove a case.

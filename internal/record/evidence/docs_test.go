@@ -302,5 +302,10 @@ func validRecords(t testing.TB) map[Kind][][]byte {
 	priced := *examples()[AttemptRegisteredKind].(*AttemptRegistered)
 	priced.Plan.PricesDigest = &content
 	out[AttemptRegisteredKind] = append(out[AttemptRegisteredKind], mustMarshal(t, &priced))
+	withUser, talked := *examples()[AttemptRegisteredKind].(*AttemptRegistered), *scored
+	withUser.Plan.UserDigest, withUser.Plan.UserPrompt = &content, &content
+	talked.User = &User{By: "model", CostMicroUSD: 7, Ended: "reached", Model: "u", Moves: 3, Prompt: &content, Tokens: 9, ToolCalls: 1, Turns: 2, Unpriced: 1}
+	out[AttemptRegisteredKind] = append(out[AttemptRegisteredKind], mustMarshal(t, &withUser))
+	out[CaseScoredKind] = append(out[CaseScoredKind], mustMarshal(t, &talked))
 	return out
 }

@@ -258,6 +258,8 @@ func (p *Plan) validate() error {
 		}
 	}
 	switch {
+	case (p.UserDigest != nil) != (p.UserPrompt != nil):
+		return broken("user_digest", "is there and user_prompt is not, or the other way round")
 	case (len(p.Cases) > 0) == (p.CasesDigest != nil):
 		return broken("cases", "or cases_digest is expected, and not both")
 	case len(p.Cases) > 0 && len(p.Cases) != p.CaseCount:
@@ -543,7 +545,13 @@ func (c *CaseScored) Validate() error {
 		return broken("turns", "is %d, expected at least 0", c.Turns)
 	case c.Unpriced != nil && *c.Unpriced < 0:
 		return broken("unpriced_calls", "is %d, expected at least 0", *c.Unpriced)
-	case c.Vantage == "":
+	}
+	if c.User != nil {
+		if err := c.User.validate(); err != nil {
+			return within("user", err)
+		}
+	}
+	if c.Vantage == "" {
 		return broken("vantage", "is empty")
 	}
 	if c.Worker != nil {
@@ -713,6 +721,28 @@ func (t *ToolCallCount) validate() error {
 		return broken("proposed", "is %d, expected at least 0", t.Proposed)
 	case t.Reported < 0:
 		return broken("reported", "is %d, expected at least 0", t.Reported)
+	}
+	return nil
+}
+
+func (u *User) validate() error {
+	switch {
+	case u.By != "model" && u.By != "script":
+		return broken("by", "is %.80q, expected model or script", u.By)
+	case u.CostMicroUSD < 0:
+		return broken("cost_microdollars", "is %d, expected at least 0", u.CostMicroUSD)
+	case u.Ended != "" && u.Ended != "reached" && u.Ended != "gave_up" && u.Ended != "stopped" && u.Ended != "broke_rule":
+		return broken("ended", "is %.80q, expected reached, gave_up, stopped or broke_rule", u.Ended)
+	case u.Moves < 0:
+		return broken("moves", "is %d, expected at least 0", u.Moves)
+	case u.Tokens < 0:
+		return broken("tokens", "is %d, expected at least 0", u.Tokens)
+	case u.ToolCalls < 0:
+		return broken("tool_calls", "is %d, expected at least 0", u.ToolCalls)
+	case u.Turns < 0:
+		return broken("turns", "is %d, expected at least 0", u.Turns)
+	case u.Unpriced < 0:
+		return broken("unpriced_calls", "is %d, expected at least 1", u.Unpriced)
 	}
 	return nil
 }
@@ -1282,8 +1312,8 @@ func (r *ReplyDrawn) Validate() error {
 		return broken("endpoint", "has %d bytes, expected at most 2000", len(r.Endpoint))
 	case len(r.Model) > 512:
 		return broken("model", "has %d bytes, expected at most 512", len(r.Model))
-	case r.Party != "agent" && r.Party != "judge":
-		return broken("party", "is %.80q, expected agent or judge", r.Party)
+	case r.Party != "agent" && r.Party != "judge" && r.Party != "user":
+		return broken("party", "is %.80q, expected agent, judge or user", r.Party)
 	case r.Target == "":
 		return broken("target", "is empty")
 	}

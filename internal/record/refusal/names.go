@@ -120,6 +120,7 @@ const (
 	RubricDigestMismatch       Name = "RubricDigestMismatch"
 	CassetteDigestMismatch     Name = "CassetteDigestMismatch"
 	JudgeDigestMismatch        Name = "JudgeDigestMismatch"
+	UserDigestMismatch         Name = "UserDigestMismatch"
 	ReplyInvalid               Name = "ReplyInvalid"
 	RegistrationDigestMismatch Name = "RegistrationDigestMismatch"
 	DatasetDigestMismatch      Name = "DatasetDigestMismatch"
@@ -276,6 +277,7 @@ var meanings = map[Name]meaning{
 	CassetteDigestMismatch:     {ExitUnverified, "a case's cassette is not the one that its people signed for"},
 	ReplyInvalid:               {ExitUnverified, "a file of the library of replies is not the reply that its name, its endpoint or the ledger says"},
 	JudgeDigestMismatch:        {ExitUnverified, "judge.yaml is not the one that the registration of a task class pins, or judges/ is not what its manifest pins"},
+	UserDigestMismatch:         {ExitUnverified, "user.yaml, or the prompt of this version of the program, is not what the registration of a task class pins"},
 	RegistrationDigestMismatch: {ExitUnverified, "the registration of a task class is not the one in the signed manifest"},
 	DatasetDigestMismatch:      {ExitUnverified, "the dataset is not the one in the signed manifest"},
 	ManifestMismatch:           {ExitUnverified, "the manifest of a task class and its cases disagree: one was added, dropped or changed"},

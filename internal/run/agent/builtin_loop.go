@@ -90,12 +90,16 @@ func (b *Builtin) Drive(ctx context.Context, s *session.Session, c *scenario.Sce
 		return Outcome{}, err
 	}
 	var last answer
-	for i, t := range c.Turns {
-		if err := s.StartTurn(mainAgent, t.Text); err != nil {
+	for {
+		text, more, err := s.NextTurn(ctx, mainAgent, c.Turns)
+		if err != nil {
 			return Outcome{}, err
 		}
-		r.turn = i + 1
-		if last, err = main.work(ctx, t.Text, ""); err != nil {
+		if !more {
+			break
+		}
+		r.turn++
+		if last, err = main.work(ctx, text, ""); err != nil {
 			return Outcome{}, err
 		}
 		if err := s.CompleteTurn(last.text); err != nil {

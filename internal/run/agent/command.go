@@ -198,11 +198,15 @@ func (t *Target) driveCommand(ctx context.Context, s *session.Session, sc *scena
 		return driven, err
 	}
 	defer r.out.end()
-	for i, turn := range sc.Turns {
-		if err := s.StartTurn("", turn.Text); err != nil {
+	for number := 1; ; number++ {
+		text, more, err := s.NextTurn(ctx, "", sc.Turns)
+		if err != nil {
 			return driven, err
 		}
-		answer, stderr, err := r.turn(ctx, i+1, turn.Text)
+		if !more {
+			break
+		}
+		answer, stderr, err := r.turn(ctx, number, text)
 		driven.Stderr = stderr
 		if r.class != "" {
 			driven.Isolation = string(r.class)
@@ -212,7 +216,7 @@ func (t *Target) driveCommand(ctx context.Context, s *session.Session, sc *scena
 			return driven, err
 		}
 		driven.Answer = answer
-		r.history = append(r.history, httpMessage{"user", turn.Text}, httpMessage{"agent", answer})
+		r.history = append(r.history, httpMessage{"user", text}, httpMessage{"agent", answer})
 		if err := s.CompleteTurn(answer); err != nil {
 			return driven, err
 		}

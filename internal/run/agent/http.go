@@ -177,11 +177,12 @@ func (h *HTTP) drive(ctx context.Context, s *session.Session, c *scenario.Scenar
 	defer client.CloseIdleConnections()
 	history := []httpMessage{}
 	var out Outcome
-	for i, turn := range c.Turns {
-		if err := s.StartTurn("", turn.Text); err != nil {
+	for number := 1; ; number++ {
+		text, more, err := s.NextTurn(ctx, "", c.Turns)
+		if err != nil || !more {
 			return out, err
 		}
-		asked := newHTTPTurn(i+1, turn.Text, history, parameters)
+		asked := newHTTPTurn(number, text, history, parameters)
 		if h.InProcess {
 			asked.Case = s.Case()
 		}
@@ -189,13 +190,12 @@ func (h *HTTP) drive(ctx context.Context, s *session.Session, c *scenario.Scenar
 		if err != nil {
 			return out, err
 		}
-		history = append(history, httpMessage{"user", turn.Text}, httpMessage{"agent", answer.text})
+		history = append(history, httpMessage{"user", text}, httpMessage{"agent", answer.text})
 		out = Outcome{Answer: answer.text, Refused: answer.refused}
 		if err := s.CompleteScored(answer.text, answer.scores); err != nil {
 			return out, err
 		}
 	}
-	return out, nil
 }
 
 func (h *HTTP) turn(ctx context.Context, client *http.Client, s *session.Session, t httpTurn) (httpAnswer, error) {

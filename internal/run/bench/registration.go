@@ -102,6 +102,10 @@ type Registration struct {
 	// lets the scores of that judge count.
 	JudgeDigest       *digest.Content `json:"judge_digest,omitempty"`
 	JudgedScoresCount bool            `json:"judged_scores_count"`
+
+	// UserDigest pins who plays the users of cases where a model does: the digest of
+	// user.yaml with the template of the prompt.
+	UserDigest *digest.Content `json:"user_digest,omitempty"`
 }
 
 // A Threshold is what a tier asks of the lower bound of the score's 95 percent

@@ -98,7 +98,7 @@ func fullDocument(t *testing.T, document string) [][]byte {
 	t.Helper()
 	digest, id := `"blake3:`+strings.Repeat("4", 64)+`"`, `"sha256:`+strings.Repeat("5", 64)+`"`
 	yaml := map[string]string{
-		"registration": scratchRegistration + "agent_tools: [Bash, Read]\nnormalise: [dates, ids]\n" +
+		"registration": scratchRegistration + "user_digest: " + digest + "\nagent_tools: [Bash, Read]\nnormalise: [dates, ids]\n" +
 			"model_endpoints: [{scheme: https, host: api.example.com, port: 443, path: /v1, local: true, roots: " + id + ", proxy: \"proxy:3128\", leaf: " + id + ", chain: " + id + "}]\n",
 		"case": "schema_version: 1\ncase_id: a\ntitle: A\ndisposition: positive\ndifficulty: easy\ncassettes: {one.b: {digest: " + digest + ", provenance: edited}}\n" +
 			"provenance: {source: curated, source_ref: {type: synthetic, value: x}, added_at: \"2026-05-12T14:00:00Z\", last_validated_at: \"2026-05-12T14:00:00Z\"}\n",

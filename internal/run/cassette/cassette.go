@@ -84,7 +84,7 @@ type Interaction struct {
 	MCP       *Exchange     `json:"mcp,omitempty"`
 	Model     *ModelCall    `json:"model,omitempty"`
 	Ordinal   int64         `json:"ordinal"`           // 0 for the first of those with this key
-	Purpose   Purpose       `json:"purpose,omitempty"` // of a model call: judge; agent where it looks like a judge's; absent for the agent's
+	Purpose   Purpose       `json:"purpose,omitempty"` // of a model call: judge or user; agent where it looks like a judge's; absent for the agent's
 	Tool      *ToolCall     `json:"tool,omitempty"`
 
 	// FromLibrary says that the reply was found in the library of replies, for the

@@ -38,6 +38,9 @@ func NewMatchingPlayer(c *Cassette, m Matching) *Player {
 // NewJudgePlayer returns a player of the judge's calls at the beginning of c.
 func NewJudgePlayer(c *Cassette) *Player { return newPlayer(c.For(ForJudge)) }
 
+// NewUserPlayer returns a player of the simulated user's calls at the beginning of c.
+func NewUserPlayer(c *Cassette) *Player { return newPlayer(c.For(ForUser)) }
+
 func newPlayer(own *Part) *Player {
 	p := &Player{
 		own:   own,

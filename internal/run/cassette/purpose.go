@@ -10,15 +10,18 @@ import (
 type Purpose string
 
 // The parties. What the judge's side holds, the expected answer above all, is not
-// for the agent: see [Cassette.For].
+// for the agent, and neither is what the user was told and the agent was not: see
+// [Cassette.For].
 const (
 	ForAgent Purpose = "agent" // the agent under test
 	ForJudge Purpose = "judge" // the models that judge a case, or give the vectors that it is graded by
+	ForUser  Purpose = "user"  // the model that plays the user of a case
 )
 
 // JudgeMark stands in every request of a judge, in front of each thing that is
 // data and not instruction. By it the judge's calls are known in cassettes that
-// are older than their purpose, or written by hand.
+// are older than their purpose, or written by hand. Requests of a simulated user have
+// it too, so that one which lost its purpose is not the agent's.
 const JudgeMark = "=====tally-"
 
 // noParty is whom a call belongs to that looks like the judge's and is not marked
@@ -31,8 +34,8 @@ const noParty Purpose = "none"
 func (it *Interaction) MarkFor(party Purpose) {
 	it.Purpose = ""
 	switch {
-	case party == ForJudge:
-		it.Purpose = ForJudge
+	case party == ForJudge, party == ForUser:
+		it.Purpose = party
 	case it.Model != nil && !it.Model.API.Converses():
 		it.Purpose = ForAgent
 	}

@@ -93,8 +93,8 @@ func (it *Interaction) validate() error {
 	if it.LatencyMS < 0 || it.LatencyMS > maxTotal {
 		return malformed("latency_ms is %d", it.LatencyMS)
 	}
-	if it.Purpose != "" && (it.Purpose != ForJudge && it.Purpose != ForAgent || it.Model == nil) {
-		return malformed("purpose is %.40q, expected judge or agent, of a model call", it.Purpose)
+	if it.Purpose != "" && (it.Purpose != ForJudge && it.Purpose != ForAgent && it.Purpose != ForUser || it.Model == nil) {
+		return malformed("purpose is %.40q, expected judge, user or agent, of a model call", it.Purpose)
 	}
 	switch {
 	case it.Model != nil:

@@ -29,6 +29,8 @@ const maxExpressionCost = 10_000_000
 //	memory   tier to key to value, of the entries that nothing superseded
 //	context  of the last context_compiled: used, budget, window, sections; and
 //	         over the run so far: peak, over_budget (the turns in which one passed its budget)
+//	user     of a simulated user: by, turns (that it said), tool_calls, and at the end
+//	         ended, broke (names of rules) and state, what its tools remember; {} without one
 //	run      turn, tokens, cost_microdollars, model_calls, tool_calls, denials, escalations,
 //	         violations; of tool_calls, tool_calls_executed, _reported and _proposed;
 //	         answer if there is one; status when the run has ended
@@ -39,6 +41,7 @@ var expressions = expression.NewLanguage(maxExpressionCost,
 	expression.Variable{Name: "memory", Kind: expression.Object},
 	expression.Variable{Name: "context", Kind: expression.Object},
 	expression.Variable{Name: "run", Kind: expression.Object},
+	expression.Variable{Name: "user", Kind: expression.Object},
 )
 
 // runNames are the counts that the variable run always has.
@@ -46,7 +49,7 @@ var runNames = []string{"turn", "tokens", "cost_microdollars", "model_calls", "t
 
 // Variables lists what expressions can ask for, as package vantage names it.
 func Variables() []string {
-	list := []string{"events", "memory", "context", "run.answer", "run.status"}
+	list := []string{"events", "memory", "context", "user", "run.answer", "run.status"}
 	for _, name := range runNames {
 		list = append(list, "run."+name)
 	}
@@ -155,6 +158,7 @@ type stage struct {
 	peak    int64
 	over    []any
 	run     map[string]any
+	user    map[string]any
 	counts  map[string]int64
 
 	spending trajectory.Spending
@@ -168,7 +172,7 @@ type remembered struct {
 }
 
 func (s *Source) newStage() *stage {
-	st := &stage{memory: map[string]any{}, byID: map[string]int{}, context: map[string]any{}, over: []any{}, run: map[string]any{}, counts: map[string]int64{}, calls: map[int]trajectory.Vantage{}}
+	st := &stage{memory: map[string]any{}, byID: map[string]int{}, context: map[string]any{}, over: []any{}, run: map[string]any{}, user: map[string]any{}, counts: map[string]int64{}, calls: map[int]trajectory.Vantage{}}
 	for _, t := range tiers() {
 		st.memory[string(t)] = map[string]any{}
 	}
@@ -207,8 +211,8 @@ func (st *stage) vars(events []any) map[string]any {
 			st.run[name] = u
 		}
 	}
-	vars := map[string]any{"events": events, "memory": st.memory, "context": st.context, "run": st.run}
-	for _, name := range []string{"memory", "context"} {
+	vars := map[string]any{"events": events, "memory": st.memory, "context": st.context, "run": st.run, "user": st.user}
+	for _, name := range []string{"memory", "context", "user"} {
 		if u := st.unseen[name]; u != nil {
 			vars[name] = u
 		}
@@ -226,6 +230,16 @@ func (st *stage) apply(s *Source, ev *trajectory.Event) error {
 	case *trajectory.TurnStarted:
 		st.counts["turn"] = int64(ev.Turn)
 		delete(st.run, "answer")
+		if p.By != "" {
+			st.talked(p.By, "turns")
+		}
+	case *trajectory.UserToolCalled:
+		st.talked(p.By, "tool_calls")
+	case *trajectory.UserBrokeRule:
+		broke, _ := st.user["broke"].([]any)
+		st.user["broke"] = append(broke, p.Rule)
+	case *trajectory.UserEnded:
+		return st.userEnded(s, p)
 	case *trajectory.TurnCompleted:
 		return st.say(s, p.Answer)
 	case *trajectory.RunCompleted:
@@ -250,6 +264,37 @@ func (st *stage) apply(s *Source, ev *trajectory.Event) error {
 	case *trajectory.PolicyViolation:
 		st.counts["violations"]++
 	}
+	return nil
+}
+
+// talked counts what a simulated user did.
+func (st *stage) talked(by trajectory.Speaker, what string) {
+	st.user["by"] = string(by)
+	for _, name := range []string{"turns", "tool_calls"} {
+		n, _ := st.user[name].(float64)
+		if name == what {
+			n++
+		}
+		st.user[name] = n
+	}
+}
+
+// userEnded is how the conversation ended, with what the user's tools remember.
+func (st *stage) userEnded(s *Source, p *trajectory.UserEnded) error {
+	st.talked(p.By, "")
+	st.user["ended"] = p.Why
+	if p.State == nil {
+		return nil
+	}
+	text, err := s.visible("the state of the user's tools", p.State)
+	if err != nil {
+		return err
+	}
+	var state any
+	if err := json.Unmarshal([]byte(text), &state); err != nil {
+		return fmt.Errorf("the state of the user's tools: %w", err)
+	}
+	st.user["state"] = state
 	return nil
 }
 

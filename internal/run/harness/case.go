@@ -23,6 +23,7 @@ import (
 	"tallystick/internal/run/session"
 	"tallystick/internal/run/tools"
 	"tallystick/internal/run/trajectory"
+	"tallystick/internal/run/user"
 	"tallystick/internal/run/vantage"
 )
 
@@ -38,6 +39,9 @@ type run struct {
 	judges     *cassette.Player // of the same cassette, out of the agent's reach
 	kept       *replies.Shelf   // the library for the agent, and judgeKept for the judge; nil for none
 	judgeKept  *replies.Shelf
+	users      *cassette.Player // of the simulated user, out of the reach of both
+	userKept   *replies.Shelf
+	user       *user.Party               // nil for a case of fixed turns
 	embedded   map[digest.Content][]byte // replies with vectors that the evidence has, by their requests
 	modelNames []string
 	provenance cassette.Provenance // as the cassette itself says
@@ -122,7 +126,11 @@ func (r *run) prepare() (remove func(), err error) {
 			return w.cfg.People.Approve(ctx, c.ID, q)
 		}
 	}
+	r.hear(&cfg)
 	if r.s, err = session.New(cfg); err != nil {
+		return fail(err)
+	}
+	if err := r.openUser(); err != nil {
 		return fail(err)
 	}
 	if err := noteFindings(r.s, box); err != nil {
@@ -174,7 +182,7 @@ func (r *run) models() (session.Models, string, error) {
 		if err != nil {
 			return nil, "", fmt.Errorf("case %s: its cassette: %w", r.c.ID, err)
 		}
-		r.player, r.judges = cassette.NewMatchingPlayer(parsed, matching(&r.w.reg, r.w.cfg.Target, r.c)), cassette.NewJudgePlayer(parsed)
+		r.player, r.judges, r.users = cassette.NewMatchingPlayer(parsed, matching(&r.w.reg, r.w.cfg.Target, r.c)), cassette.NewJudgePlayer(parsed), cassette.NewUserPlayer(parsed)
 		r.modelNames, r.provenance = parsed.For(cassette.ForAgent).Models(), parsed.Header.Provenance
 	}
 	switch {
@@ -196,7 +204,7 @@ func (r *run) models() (session.Models, string, error) {
 // openLibrary has the library answer what the recording of the case misses.
 func (r *run) openLibrary() {
 	if find := r.w.cfg.Library; find != nil && !r.alone && r.w.cfg.Drivers == nil {
-		r.kept, r.judgeKept = find(r.c, cassette.ForAgent), find(r.c, cassette.ForJudge)
+		r.kept, r.judgeKept, r.userKept = find(r.c, cassette.ForAgent), find(r.c, cassette.ForJudge), find(r.c, cassette.ForUser)
 	}
 }
 
@@ -205,7 +213,7 @@ func (r *run) reused() *evidence.Reused {
 	if live, ok := r.live.(Reuser); ok {
 		return live.Reused()
 	}
-	return replies.Reused(r.kept, r.judgeKept)
+	return replies.Reused(r.kept, r.judgeKept, r.userKept)
 }
 
 // authored are the replies that the case has for its agent.
@@ -372,6 +380,7 @@ func (r *run) newRecord() evidence.CaseScored {
 		n := view.Count()
 		rec.ToolCalls = &evidence.ToolCallCount{Executed: n.Executed, Reported: n.Reported, Proposed: n.Proposed}
 	}
+	rec.User = userOf(r.result.Verified)
 	r.noteNormalised(&rec)
 	if r.c.Cassette != nil {
 		rec.CassetteDigest = &r.c.Cassette.Digest

@@ -20,6 +20,7 @@ import (
 	"tallystick/internal/run/scenario"
 	"tallystick/internal/run/session"
 	"tallystick/internal/run/tools"
+	"tallystick/internal/run/user"
 )
 
 // Config is what cases are driven and graded with: what the run is told, what was
@@ -41,6 +42,8 @@ type Config struct {
 	// FirstPolicy is for an attempt whose plan names no policy: without one of its
 	// own, the class has that of its mode, whatever tools its cases offer.
 	FirstPolicy bool
+
+	User *user.Settings // of the model that plays users; nil without user.yaml
 
 	// What this machine has.
 	Image  func(digest.Content) (*image.Image, error) // that rubrics run in
@@ -73,12 +76,12 @@ type Config struct {
 
 // Parties are who takes part in a run besides the agent. Each may be nil.
 type Parties struct {
-	People   People   // answer approvals; without them a case waits for a resume
-	Judge    Judge    // without one, what needs a model's verdict is unscored
-	Replayer Judge    // judges where no model may be asked, in a run in which Judge may; nil for Judge
-	Live     Live     // answers model calls; nil in a replay
-	Drivers  Drivers  // drive the cases elsewhere; nil if they are driven in this process
-	Progress Progress // is told of each case that is recorded
+	People   People         // answer approvals; without them a case waits for a resume
+	Judge    Judge          // without one, what needs a model's verdict is unscored
+	Replayer Judge          // judges where no model may be asked, in a run in which Judge may; nil for Judge
+	Live     Live           // answers model calls; nil in a replay
+	Drivers  Drivers        // drive the cases elsewhere; nil if they are driven in this process
+	Progress Progress       // is told of each case that is recorded
 }
 
 // A Question is what a person is asked to approve.

@@ -371,6 +371,8 @@ func (w *Worker) staysHere(c *scenario.Task) string {
 	switch {
 	case w.cfg.Live != nil && slices.ContainsFunc(c.Scenario.Tools, isMCP):
 		return "it calls MCP servers, which are reached from this machine only"
+	case c.Scenario.User != nil:
+		return "it has a simulated user, who answers on this machine only"
 	}
 	return ""
 }

@@ -74,6 +74,10 @@ func (r *run) grade(ctx context.Context, g *Graded) error {
 		g.Record.Outcome, g.Record.Reason = evidence.Unscored, "the rubric needs the working folder, which is not in the evidence, or the case begins with other files by now"
 		return nil
 	}
+	if broke, err := r.userBroke(); err != nil || broke != "" {
+		g.Record.Outcome, g.Record.Reason = evidence.Unscored, head(broke, 1000)
+		return err
+	}
 	v := r.result.Verified
 	if r.result.Folder != nil {
 		return r.record(g, r.failFolder(g))

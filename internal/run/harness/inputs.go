@@ -33,13 +33,18 @@ func InputsOf(cfg *Config, c *scenario.Task) (Inputs, error) {
 		Tests        digest.Content     `json:"tests"`
 		Mounts       any                `json:"test_mounts"`
 		Image        string             `json:"test_image"`
+		User         *digest.Content    `json:"user,omitempty"`
 	}{Target: cfg.Target.Name, Digest: cfg.Target.Digest, Registration: drivenBy(cfg.Bench.Registration()), Case: *c, Mounts: cfg.TestMounts, Image: cfg.TestImage}
 	if c.Cassette != nil {
 		drive.Cassette = &c.Cassette.Digest
 	}
 	drive.Files, drive.Tests = filesDigest(c.Files), filesDigest(c.Tests)
 	drive.Case.Files, drive.Case.Tests, drive.Case.Cassette = nil, nil, nil
-	withoutGrading(&drive.Case)
+	if u := c.Scenario.User; u == nil {
+		withoutGrading(&drive.Case)
+	} else if !u.IsScripted() && cfg.User != nil { // what is expected decides what the user may say
+		drive.User = &cfg.User.Digest
+	}
 	driven, err := canon.Marshal(drive)
 	if err != nil {
 		return Inputs{}, err

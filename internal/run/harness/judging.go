@@ -143,20 +143,21 @@ func (p *Past) NoteDraw(b *evidence.JudgeDrawn) {
 	p.draws[q] = drawn{p.draws[q].count + 1, b.Verdict}
 }
 
-// ModelsAsked are which models grading may ask.
+// ModelsAsked are which models a run may ask besides the agent's own.
 type ModelsAsked struct {
 	Judge, View bool     // a judge, for a score or for a second view
 	Panel       []string // the judges that panels name
 	Embedders   []string // the models whose vectors are compared
+	User        bool     // a model plays the user of a case
 }
 
-// ModelsAskedBy says which models the grading of the cases may ask that a config
-// selects.
+// ModelsAskedBy says which models the cases may ask that a config selects, besides the
+// agent's own.
 func ModelsAskedBy(cfg Config) (ModelsAsked, error) {
 	p, err := prepare(cfg)
 	if err != nil {
 		return ModelsAsked{}, err
 	}
 	w := p.worker
-	return ModelsAsked{w.judged, w.viewed, w.panel, w.embedders}, nil
+	return ModelsAsked{w.judged, w.viewed, w.panel, w.embedders, w.modelUser}, nil
 }

@@ -146,6 +146,7 @@ func samePlan(registered *evidence.AttemptRegistered, now *evidence.Plan, mode s
 		{"the judge", orNone(was.JudgeDigest), orNone(now.JudgeDigest)},
 		{"the judge's templates", orNone(was.JudgesDigest), orNone(now.JudgesDigest)},
 		{"what the judge is asked", orNone(was.JudgeQuestion), orNone(now.JudgeQuestion)},
+		{"who plays users", orNone(was.UserDigest), orNone(now.UserDigest)},
 		{"the rubric", orNone(was.RubricDigest), orNone(now.RubricDigest)},
 		{"the image of the rubric", orNone(was.ImageDigest), orNone(now.ImageDigest)},
 		{"the number of cases", was.CaseCount, now.CaseCount},

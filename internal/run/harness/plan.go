@@ -27,6 +27,7 @@ import (
 	"tallystick/internal/run/policy"
 	"tallystick/internal/run/scenario"
 	"tallystick/internal/run/session"
+	"tallystick/internal/run/user"
 )
 
 // longPlan is how many cases a plan lists in the registration itself. The list
@@ -110,6 +111,9 @@ func (w *Worker) planOf(chosen []int) (evidence.Plan, error) {
 	}
 	if image, ok := cfg.Bench.Image(); ok && cfg.Bench.Rubric().Main == "rubric.py" {
 		p.ImageDigest = &image
+	}
+	if err := w.needUser(&p); err != nil {
+		return p, err
 	}
 	err = w.planJudge(&p)
 	return p, err
@@ -228,6 +232,10 @@ func (w *Worker) choose() (chosen []int, offered []string, err error) {
 			return nil, nil, refusal.Newf(refusal.Usage, "case %s cannot be run over a fleet: %s", l.id, l.stays).
 				WithHint("run the class on one machine, without --fleet; or leave such cases out with --case '!GLOB'")
 		}
+		if l.script != "" {
+			w.userScripts = append(w.userScripts, l.script)
+		}
+		w.modelUser = w.modelUser || l.modelUser
 		w.judged, w.viewed, w.usesRubric, w.usesTest = w.judged || l.judged, w.viewed || l.viewed, w.usesRubric || l.rubric, w.usesTest || l.test
 		for _, name := range l.embedders {
 			if !slices.Contains(w.embedders, name) {
@@ -258,6 +266,8 @@ type look struct {
 	askings                        []digest.Content
 	tools                          []string // that the case offers, and agent_tools
 	trees                          []digest.Content
+	script                         string // that plays the user
+	modelUser                      bool   // a model plays the user
 	stays                          string // why the case cannot be driven elsewhere; "" if it can
 	err                            error
 }
@@ -299,6 +309,12 @@ func (w *Worker) lookAt(i int) look {
 	selected := w.cfg.Spec.Matches(c.ID, c.Tags) && (w.cfg.Select == nil || w.cfg.Select(c))
 	l := look{id: c.ID, tags: c.Tags, selected: selected, judged: grader.UsesJudge(), viewed: w.cfg.Spec.SecondView == evidence.ViewedByJudge && grader.ViewsWithJudge(), panel: grader.Judges(), embedders: grader.Embedders(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil, trees: c.Scenario.Trees()}
 	l.tools, _ = w.toolsOf(c)
+	if u := c.Scenario.User; u != nil {
+		if err := user.Check(&c.Scenario); err != nil {
+			return look{err: fmt.Errorf("case %s: %w", c.ID, err)}
+		}
+		l.script, l.modelUser = u.Script, !u.IsScripted()
+	}
 	l.stays = w.staysHere(c)
 	if l.askings, err = grader.Askings(); err != nil {
 		return look{err: fmt.Errorf("case %s: %w", c.ID, err)}

@@ -39,6 +39,12 @@ func (w *Worker) openSandboxes(ctx context.Context) error {
 			return err
 		}
 	}
+	w.scripts = newScripts(w.rubrics.accept())
+	for _, script := range w.userScripts {
+		if _, err := w.scripts.open(ctx, script); err != nil {
+			return err
+		}
+	}
 	w.testing = w.tests()
 	if !w.usesTest && (w.cfg.Drivers != nil || w.cfg.Target.Command == nil || w.cfg.Spec.Unsafe()) {
 		return nil // drivers look at their own machines

@@ -38,6 +38,8 @@ type Worker struct {
 
 	// What the cases of the plan need, for one of them at least.
 	judged, usesRubric, usesTest bool
+	modelUser                    bool             // a model plays the user of a case
+	userScripts                  []string         // that play users
 	viewed                       bool             // a judge may be asked for a second view
 	panel                        []string         // the judges of judge.yaml that panels name
 	embedders                    []string         // the models whose vectors are compared
@@ -51,6 +53,7 @@ type Worker struct {
 	shown, tested *agent.Shown
 
 	rubrics *rubrics
+	scripts *scripts
 	warm    *agent.Warm // the sandbox of a preloaded agent, or nil
 	specs   grade.Specs
 
@@ -75,6 +78,7 @@ func open(ctx context.Context, cfg Config) (*prospect, error) {
 // Close closes the sandboxes.
 func (w *Worker) Close() {
 	w.rubrics.close()
+	w.scripts.close()
 	_ = w.warm.Close()
 	if w.unlimit != nil {
 		w.unlimit()
@@ -242,7 +246,7 @@ func (r *run) sameAsBefore() error {
 	if stop := r.result.Stop; stop != nil && stop.Kind == session.Suspended {
 		return paid.Differs()
 	}
-	for _, payer := range []journal.Payer{journal.Agent, journal.Tool} {
+	for _, payer := range []journal.Payer{journal.Agent, journal.Tool, journal.User} {
 		if err := paid.Equalled(payer); err != nil {
 			return err
 		}

@@ -36,6 +36,7 @@ const (
 	Agent     Payer = "agent"
 	Judge     Payer = "judge"
 	Embedding Payer = "embedding"
+	User      Payer = "user" // the model that plays the user of the case
 	Tool      Payer = "tool" // a live tool of an MCP server: it costs nothing that is known here, and may have effects
 )
 

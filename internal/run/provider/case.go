@@ -35,11 +35,13 @@ type CaseOptions struct {
 	Cached func(cassette.Request) (cassette.Borrowed, error)
 	// JudgeCached is the same for the judge.
 	JudgeCached func(cassette.Request) (cassette.Borrowed, error)
+	// UserCached is the same for the simulated user.
+	UserCached func(cassette.Request) (cassette.Borrowed, error)
 
-	// Kept and JudgeKept are the library of replies, for the agent and for the judge:
-	// what neither a recording nor Cached answers is looked for there, and what is paid
-	// for is put there. Nil for none.
-	Kept, JudgeKept *replies.Shelf
+	// Kept, JudgeKept and UserKept are the library of replies, for the agent, the judge
+	// and the simulated user: what neither a recording nor Cached answers is looked for
+	// there, and what is paid for is put there. Nil for none.
+	Kept, JudgeKept, UserKept *replies.Shelf
 
 	Budget  *Budget
 	Journal *journal.Running // nil for none
@@ -56,6 +58,7 @@ type LiveSide struct {
 	Tools  *LiveTools
 	web    *Web
 	Judges *Live // the same for the judge of the case, in the same cassette
+	Users  *Live // and for its simulated user
 }
 
 // Case makes the live side of a case. Nothing is contacted yet.
@@ -64,9 +67,9 @@ func (a *Access) Case(o CaseOptions) (*LiveSide, error) {
 	if err != nil {
 		return nil, err
 	}
-	var player, judges *cassette.Player
+	var player, judges, users *cassette.Player
 	if o.Base != nil {
-		player, judges = cassette.NewMatchingPlayer(o.Base, o.Matching), cassette.NewJudgePlayer(o.Base)
+		player, judges, users = cassette.NewMatchingPlayer(o.Base, o.Matching), cassette.NewJudgePlayer(o.Base), cassette.NewUserPlayer(o.Base)
 	}
 	c := &LiveSide{}
 	cfg := Config{Access: a, Recorder: recorder, OnlyMissing: player, Cached: o.Cached, Kept: o.Kept, Budget: o.Budget, Journal: o.Journal, OnRetry: o.OnRetry}
@@ -75,6 +78,10 @@ func (a *Access) Case(o CaseOptions) (*LiveSide, error) {
 	}
 	cfg.OnlyMissing, cfg.Cached, cfg.Kept, cfg.Purpose = judges, o.JudgeCached, o.JudgeKept, cassette.ForJudge
 	if c.Judges, err = New(cfg); err != nil {
+		return nil, err
+	}
+	cfg.OnlyMissing, cfg.Cached, cfg.Kept, cfg.Purpose = users, o.UserCached, o.UserKept, cassette.ForUser
+	if c.Users, err = New(cfg); err != nil {
 		return nil, err
 	}
 	c.web = NewWeb(WebConfig{Access: a, Recorder: recorder, Rules: o.Egress, OnlyMissing: player, Cached: o.Cached, Journal: o.Journal})
@@ -87,20 +94,29 @@ func (c *LiveSide) Unused() int {
 	if c.cfg.OnlyMissing == nil {
 		return 0
 	}
-	return len(c.cfg.OnlyMissing.Unused()) + len(c.Judges.cfg.OnlyMissing.Unused())
+	return len(c.cfg.OnlyMissing.Unused()) + len(c.Judges.cfg.OnlyMissing.Unused()) + len(c.Users.cfg.OnlyMissing.Unused())
 }
 
-// Stats counts what was done for the agent and for the judge.
+// Stats counts what was done for the agent, for the judge and for the user.
 func (c *LiveSide) Stats() Stats {
-	s, j := c.Live.Stats(), c.Judges.Stats()
-	return Stats{s.Calls + j.Calls, s.Replayed + j.Replayed + int(c.web.replayed.Load()), s.Recalled + j.Recalled, s.Retries + j.Retries, s.Unanswered + j.Unanswered, s.Refused + j.Refused, s.Broken + j.Broken, s.Failed + j.Failed}
+	s := Stats{Replayed: int(c.web.replayed.Load())}
+	for _, l := range []*Live{c.Live, c.Judges, c.Users} {
+		n := l.Stats()
+		s = Stats{s.Calls + n.Calls, s.Replayed + n.Replayed, s.Recalled + n.Recalled, s.Retries + n.Retries, s.Unanswered + n.Unanswered, s.Refused + n.Refused, s.Broken + n.Broken, s.Failed + n.Failed}
+	}
+	return s
 }
 
 // Reused says how many replies came from the library, nil if none.
-func (c *LiveSide) Reused() *evidence.Reused { return replies.Reused(c.cfg.Kept, c.Judges.cfg.Kept) }
+func (c *LiveSide) Reused() *evidence.Reused {
+	return replies.Reused(c.cfg.Kept, c.Judges.cfg.Kept, c.Users.cfg.Kept)
+}
 
 // JudgeModels answers the judge of the case.
 func (c *LiveSide) JudgeModels() session.Models { return c.Judges }
+
+// UserModels answers the model that plays the user of the case.
+func (c *LiveSide) UserModels() session.Models { return c.Users }
 
 // ToolBox answers the tools of a case: those of MCP servers live, all others
 // from state.

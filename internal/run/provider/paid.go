@@ -14,8 +14,11 @@ import (
 
 // payer is for whom these calls are made.
 func (l *Live) payer() journal.Payer {
-	if l.cfg.Purpose == cassette.ForJudge {
+	switch l.cfg.Purpose {
+	case cassette.ForJudge:
 		return journal.Judge
+	case cassette.ForUser:
+		return journal.User
 	}
 	return journal.Agent
 }

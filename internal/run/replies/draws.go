@@ -81,8 +81,8 @@ func (t *Tally) Add(id string, c *cassette.Cassette) error {
 			continue
 		}
 		party := cassette.ForAgent
-		if it.Purpose == cassette.ForJudge {
-			party = cassette.ForJudge
+		if it.Purpose == cassette.ForJudge || it.Purpose == cassette.ForUser {
+			party = it.Purpose
 		}
 		same := string(party) + it.Key.String()
 		r := Reply{Endpoint: it.Model.From.URL(), Model: it.Model, Ordinal: ordinals[same], Party: party, Scope: ScopeOf(t.class, id, t.heldOut)}

@@ -140,8 +140,8 @@ func parse(data []byte, key digest.ID, draw int64) (*Reply, error) {
 		return nil, fmt.Errorf("it has no model call")
 	case r.Draw != draw:
 		return nil, fmt.Errorf("it is draw %d, its name says %d", r.Draw, draw)
-	case r.Party != cassette.ForAgent && r.Party != cassette.ForJudge:
-		return nil, fmt.Errorf("its party is %.40q, expected agent or judge", r.Party)
+	case r.Party != cassette.ForAgent && r.Party != cassette.ForJudge && r.Party != cassette.ForUser:
+		return nil, fmt.Errorf("its party is %.40q, expected agent, judge or user", r.Party)
 	case r.Ordinal < 0 || r.Repeat < 0 || r.Repeat == 1:
 		return nil, fmt.Errorf("its ordinal is %d and its repetition %d, expected 0 or more, and a repetition from 2 on", r.Ordinal, r.Repeat)
 	case r.Model.From == nil || r.Model.From.URL() != r.Endpoint:

@@ -87,6 +87,10 @@ type Rubric struct {
 	Files map[string][]byte // every file, by slash-separated path below the rubric's folder
 }
 
+// UserMain is the main file of a script that plays the user of a case. It runs as a
+// Starlark rubric does, and its function is reply(state, message).
+const UserMain = "user.star"
+
 // Language tells the language from the main file's extension.
 func (r Rubric) Language() (Language, error) {
 	switch path.Ext(r.Main) {

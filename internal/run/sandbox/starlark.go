@@ -81,7 +81,23 @@ func watchHeap(limit int64) {
 	}
 }
 
-// interpret runs the rubric's score function on the input, both JSON.
+// An entry is the function of a script that is called, and the members of the input
+// that are its arguments.
+type entry struct {
+	function string
+	args     []string
+}
+
+// entryOf is that of a script by the name of its main file: the script of a simulated
+// user replies, and every other one scores.
+func entryOf(main string) entry {
+	if path.Base(main) == UserMain {
+		return entry{"reply", []string{"state", "message"}}
+	}
+	return entry{"score", []string{"harness_output", "expected", "case_metadata"}}
+}
+
+// interpret runs the script's function on the input, both JSON.
 func interpret(main string, read func(string) ([]byte, error), input []byte) ([]byte, error) {
 	thread := &starlark.Thread{
 		Name:  "rubric",
@@ -93,9 +109,10 @@ func interpret(main string, read func(string) ([]byte, error), input []byte) ([]
 	if err != nil {
 		return nil, err
 	}
-	score, ok := globals["score"].(starlark.Callable)
+	entry := entryOf(main)
+	called, ok := globals[entry.function].(starlark.Callable)
 	if !ok {
-		return nil, fmt.Errorf("%s: defines no function score(harness_output, expected, case_metadata)", path.Base(main))
+		return nil, fmt.Errorf("%s: defines no function %s(%s)", path.Base(main), entry.function, strings.Join(entry.args, ", "))
 	}
 	decoded, err := starlark.Call(thread, json.Module.Members["decode"], starlark.Tuple{starlark.String(input)}, nil)
 	if err != nil {
@@ -106,7 +123,7 @@ func interpret(main string, read func(string) ([]byte, error), input []byte) ([]
 		return nil, fmt.Errorf("decoding the input: it is a %s, not an object", decoded.Type())
 	}
 	var args starlark.Tuple
-	for _, name := range []string{"harness_output", "expected", "case_metadata"} {
+	for _, name := range entry.args {
 		v, found, err := dict.Get(starlark.String(name))
 		if err != nil {
 			return nil, err
@@ -116,13 +133,13 @@ func interpret(main string, read func(string) ([]byte, error), input []byte) ([]
 		}
 		args = append(args, v)
 	}
-	result, err := starlark.Call(thread, score, args, nil)
+	result, err := starlark.Call(thread, called, args, nil)
 	if err != nil {
 		return nil, err
 	}
 	encoded, err := starlark.Call(thread, json.Module.Members["encode"], starlark.Tuple{result}, nil)
 	if err != nil {
-		return nil, fmt.Errorf("encoding the score: %w", err)
+		return nil, fmt.Errorf("encoding what it gave: %w", err)
 	}
 	return append([]byte(encoded.(starlark.String)), '\n'), nil
 }

@@ -25,6 +25,12 @@ func (c *Task) Given() []string {
 			texts = appendStrings(texts, tools)
 		}
 	}
+	if u := s.User; u != nil {
+		texts = append(texts, u.Persona, u.Goal)
+		for _, f := range u.Facts {
+			texts = append(texts, f.Value)
+		}
+	}
 	for _, f := range c.Files {
 		texts = append(texts, f.Path, string(f.Data))
 	}

@@ -42,7 +42,7 @@ func TestEachAuthoredReplyHasOneParty(t *testing.T) {
 
 func TestAReplyForAnUnknownPartyIsRefused(t *testing.T) {
 	s := Scenario{Version: 1, Turns: []Turn{{Text: "x"}}, Model: []Reply{{Text: "x", For: "everybody"}}}
-	if err := s.Validate(); err == nil || !strings.Contains(err.Error(), `for is "everybody", expected agent or judge`) {
+	if err := s.Validate(); err == nil || !strings.Contains(err.Error(), `for is "everybody", expected agent, judge or user`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -8,6 +8,7 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -40,6 +41,9 @@ type Scenario struct {
 
 	// Turns are what the user says, one after the other.
 	Turns []Turn `json:"turns"`
+
+	// User, if there is one, says everything after the first turn.
+	User *User `json:"user,omitempty"`
 
 	// Approvals answer what the policy escalates. The first that fits answers.
 	Approvals []Approval `json:"approvals,omitempty"`
@@ -147,7 +151,7 @@ func (t *Test) OutputPattern() (*pattern.Pattern, error) { return pattern.Compil
 // A Reply is one answer of an authored model. Replies are tried in order; the
 // first that fits and has not been used up answers.
 type Reply struct {
-	// For is the party that may be given the reply: agent or judge. See
+	// For is the party that may be given the reply: agent, judge or user. See
 	// [Parties] for one that does not say.
 	For       cassette.Purpose `json:"for,omitempty"`
 	When      *When            `json:"when,omitempty"`
@@ -224,6 +228,17 @@ func (s *Scenario) Validate() error {
 	for i, t := range s.Turns {
 		if t.Text == "" || len(t.Text) > maxTextBytes {
 			return fieldAt("turns", i, fmt.Errorf("the text has %d bytes, expected 1 to %d", len(t.Text), maxTextBytes))
+		}
+	}
+	if s.User != nil {
+		if len(s.Turns) > 1 {
+			return field("turns", "found %d turns and a user, expected one turn: how the user begins", len(s.Turns))
+		}
+		if err := s.User.validate(); err != nil {
+			if at := strictyaml.PathOf(err); at != nil {
+				return strictyaml.At(append([]string{"user"}, at...), errors.Unwrap(err))
+			}
+			return field("user", "%w", err)
 		}
 	}
 	for i, a := range s.Approvals {
@@ -305,8 +320,8 @@ func (r *Reply) validate() error {
 		}
 	}
 	switch {
-	case r.For != "" && r.For != cassette.ForAgent && r.For != cassette.ForJudge:
-		return fmt.Errorf("for is %.40q, expected %s or %s", r.For, cassette.ForAgent, cassette.ForJudge)
+	case r.For != "" && r.For != cassette.ForAgent && r.For != cassette.ForJudge && r.For != cassette.ForUser:
+		return fmt.Errorf("for is %.40q, expected %s, %s or %s", r.For, cassette.ForAgent, cassette.ForJudge, cassette.ForUser)
 	case kinds != 1:
 		return fmt.Errorf("expected text or tool_calls, or a refusal, or a status")
 	case r.Status != 0 && (r.Status < 400 || r.Status > 599):

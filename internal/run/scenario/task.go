@@ -151,13 +151,15 @@ func fromFolder(v bench.VerifiedCase, target string) (*Task, error) {
 	c := &Task{ID: about.CaseID, Digest: v.Digest(), Tags: about.Tags, HeldOut: about.IsHeldOut(), Expected: about.Expected,
 		Rubric: about.Limits()}
 	c.Cassette, c.Provenance = v.CassetteFor(target)
-	var said, grading []byte
+	var said, grading, script []byte
 	for _, f := range v.Files() {
 		switch name := f.Path; {
 		case name == bench.ScenarioFile:
 			said = f.Data
 		case name == bench.GradingFile:
 			grading = f.Data
+		case name == UserFile:
+			script = f.Data
 		case strings.HasPrefix(name, inputDir):
 			c.Files = append(c.Files, digest.File{Path: name[len(inputDir):], Data: f.Data})
 		case strings.HasPrefix(name, testsDir):
@@ -169,7 +171,7 @@ func fromFolder(v bench.VerifiedCase, target string) (*Task, error) {
 			c.ExpectedFiles[name[len(expectedDir):]] = f.Data
 		}
 	}
-	if err := c.readScenario(said); err != nil {
+	if err := c.readScenario(said, script); err != nil {
 		return nil, fmt.Errorf("case %s: %w", c.ID, err)
 	}
 	if c.Scenario.Tree != nil {
@@ -202,7 +204,7 @@ func fromFolder(v bench.VerifiedCase, target string) (*Task, error) {
 }
 
 // readScenario reads scenario.yaml, or makes one turn of the prompt.
-func (c *Task) readScenario(data []byte) error {
+func (c *Task) readScenario(data, script []byte) error {
 	if data == nil {
 		prompt, err := c.prompt()
 		if err != nil {
@@ -215,6 +217,14 @@ func (c *Task) readScenario(data []byte) error {
 		strictyaml.Rules{PlainDigits: true, MaxBytes: 4 << 20, MaxLines: 100_000, Hint: "docs/formats/scenario.md has the format"}, &c.Scenario)
 	if err != nil {
 		return err
+	}
+	switch u := c.Scenario.User; {
+	case script != nil && u == nil:
+		return doc.Refuse(field("user", "it is missing, and there is a %s: say what the user wants", UserFile))
+	case script != nil && u.Script != "":
+		return doc.Refuse(strictyaml.At([]string{"user", "script"}, fmt.Errorf("there is a %s too, expected one of the two", UserFile)))
+	case script != nil:
+		u.Script = string(script)
 	}
 	if err := c.Scenario.Validate(); err != nil {
 		return doc.Refuse(err)
@@ -267,6 +277,7 @@ type line struct {
 	OwnTools  []string           `json:"agent_tools,omitempty"`
 	Model     []Reply            `json:"model,omitempty"`
 	Test      *Test              `json:"test,omitempty"`
+	User      *User              `json:"user,omitempty"`
 	Files     map[string]string  `json:"files,omitempty"`
 	Tests     map[string]string  `json:"tests,omitempty"`
 
@@ -286,7 +297,7 @@ func fromLine(n int, text []byte) (*Task, error) {
 	c := &Task{ID: l.ID, Digest: digest.ContentOf(text), Tags: l.Tags, HeldOut: l.HeldOut, Expected: l.Expected, written: written{line: n, json: text},
 		Rubric: bench.RubricLimits{WallClockSeconds: bench.DefaultRubricSeconds, MemoryBytes: bench.DefaultRubricMemoryBytes},
 		Scenario: Scenario{Version: 1, Turns: l.Turns, Approvals: l.Approvals, Start: l.Start, Memory: l.Memory, Tools: l.Tools, AgentTools: l.OwnTools,
-			Model: l.Model, Test: l.Test}}
+			Model: l.Model, Test: l.Test, User: l.User}}
 	if l.Input != "" {
 		c.Scenario.Turns = []Turn{{Text: l.Input}}
 	}

@@ -84,6 +84,10 @@ type Config struct {
 	Approvals []scenario.Approval
 	Person    func(ctx context.Context, q Question) (approve, answered bool, err error)
 
+	// User, if not nil, says what comes after the case's turns, to what the agent
+	// answered last. What it says and does, it records itself.
+	User func(ctx context.Context, answer string) (UserTurn, error)
+
 	// Memory is shared with the other cases of the attempt; nil for a case
 	// that is alone.
 	Memory *Memory
@@ -127,6 +131,7 @@ type Session struct {
 	classes   map[string]policy.Class
 	trust     map[string]string
 	plan      string
+	answered  string // the agent's last words, as the user hears them
 	seen      observer
 	joined    *trajectory.Calls
 	own       map[string]bool // tools of the driver itself
@@ -361,7 +366,9 @@ func (s *Session) stopped() error {
 }
 
 // StartTurn begins a turn with what the user says.
-func (s *Session) StartTurn(agent, input string) error {
+func (s *Session) StartTurn(agent, input string) error { return s.startTurn(agent, input, "") }
+
+func (s *Session) startTurn(agent, input string, by trajectory.Speaker) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -370,7 +377,7 @@ func (s *Session) StartTurn(agent, input string) error {
 		return s.limit("turns", max)
 	}
 	c := s.content(input, trajectory.PromptHead)
-	if err := s.event(&trajectory.TurnStarted{Agent: agent, Input: &c}); err != nil {
+	if err := s.event(&trajectory.TurnStarted{Agent: agent, By: by, Input: &c}); err != nil {
 		return err
 	}
 	s.counts.Turns++
@@ -391,6 +398,7 @@ func (s *Session) CompleteScored(answer string, scores []trajectory.ReportedScor
 		return err
 	}
 	c := s.content(answer, trajectory.ArgumentHead)
+	s.answered = s.safe(answer)
 	for i := range scores {
 		scores[i].Reason = cutText(s.safe(scores[i].Reason), maxReason)
 	}

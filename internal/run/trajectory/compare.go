@@ -28,6 +28,7 @@ const (
 	ChangedOutput    Change = "changed_output"    // of a model
 	ChangedTools     Change = "changed_tools"     // what a model is told of a tool
 	ChangedAnswer    Change = "changed_answer"    // of the agent
+	ChangedUser      Change = "changed_user"      // what a simulated user says, does or ends
 	ChangedFields    Change = "changed_fields"    // anything else
 )
 

@@ -109,6 +109,10 @@ func checkHeads(p Payload) error {
 		return headAtMost("query", p.Query, PromptHead)
 	case *TestRun:
 		return headAtMost("output", &p.Output, ResultHead)
+	case *UserToolCalled:
+		return headAtMost("result", &p.Result, ResultHead)
+	case *UserMoved:
+		return headAtMost("say", p.Say, PromptHead)
 	}
 	return nil
 }

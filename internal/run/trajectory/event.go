@@ -45,6 +45,10 @@ var payloads = []func() Payload{
 	func() Payload { return new(LimitReached) },
 	func() Payload { return new(Failure) },
 	func() Payload { return new(TestRun) },
+	func() Payload { return new(UserMoved) },
+	func() Payload { return new(UserToolCalled) },
+	func() Payload { return new(UserBrokeRule) },
+	func() Payload { return new(UserEnded) },
 }
 
 // A Payload is what an event of one type says. Its members stand in the order

@@ -84,7 +84,7 @@ func TestTheWorkedExampleIsTrue(t *testing.T) {
 			}
 		}
 	}
-	for _, c := range []Change{New, Missing, Reordered, ChangedType, ChangedTool, ChangedArguments, ChangedResult, ChangedVerdict, ChangedMemory, ChangedContext, ChangedOutput, ChangedAnswer, ChangedFields} {
+	for _, c := range []Change{New, Missing, Reordered, ChangedType, ChangedTool, ChangedArguments, ChangedResult, ChangedVerdict, ChangedMemory, ChangedContext, ChangedOutput, ChangedAnswer, ChangedUser, ChangedFields} {
 		if !bytes.Contains(page, []byte("\n| `"+string(c)+"` |")) {
 			t.Errorf("the page does not explain %s", c)
 		}

@@ -92,6 +92,9 @@ func TestMembersStandInTheOrderOfTheirNames(t *testing.T) {
 	}
 }
 
+// apart are the types whose cost is not the agent's, and is added up by itself.
+var apart = map[Type]string{UserMovedType: "a simulated user pays its own way: the record has it in user"}
+
 // TestWhatCostsIsASpender: readers add up what Spender gives.
 func TestWhatCostsIsASpender(t *testing.T) {
 	for _, typ := range Types() {
@@ -103,6 +106,9 @@ func TestWhatCostsIsASpender(t *testing.T) {
 			}
 		}
 		spender, ok := p.(Spender)
+		if apart[typ] != "" && !ok {
+			continue
+		}
 		if ok != (len(costs) > 0) {
 			t.Errorf("%s has the members %q and is a Spender: %v", typ, costs, ok)
 		}
@@ -145,6 +151,7 @@ var vectors = map[string]string{
 	"1-draft-failed.jsonl":    "sha256:b5c7ba0d84407704ef79b983a8d8915969af0c4b18b207457c37f8a1a16508ca",
 	"1-draft-folder.jsonl":    "sha256:8f828dd6a1835022639bdfb6bcd7b03180a1b759292e775200c6f48e378519e9",
 	"1-draft-observed.jsonl":  "sha256:5b39283cfe71c71216fad1ddb69a4ae3854d04898b7ecfc255e8478352a09b4b",
+	"1-draft-user.jsonl":      "sha256:43599d92ad70bb11d31bcd396723bed37b1e7a15e7fdcc2ecb629b4a91616115",
 }
 
 func TestVectorsOfEveryTypeVerifyForEver(t *testing.T) {

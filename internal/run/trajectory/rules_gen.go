@@ -734,13 +734,113 @@ func (r *ReportedScore) validate() error {
 
 // Validate says which rule of turn_started is broken, or nil.
 func (p *TurnStarted) Validate() error {
-	if len(p.Agent) > 512 {
+	switch {
+	case len(p.Agent) > 512:
 		return broken("agent", "has %d bytes, expected at most 512", len(p.Agent))
+	case p.By != "" && p.By != "model" && p.By != "script":
+		return broken("by", "is %.80q, expected model or script", p.By)
 	}
 	if p.Input != nil {
 		if err := p.Input.validate(); err != nil {
 			return within("input", err)
 		}
+	}
+	return nil
+}
+
+// Validate says which rule of user_broke_rule is broken, or nil.
+func (p *UserBrokeRule) Validate() error {
+	switch {
+	case p.By != "model" && p.By != "script":
+		return broken("by", "is %.80q, expected model or script", p.By)
+	case len(p.Fact) > 512:
+		return broken("fact", "has %d bytes, expected at most 512", len(p.Fact))
+	case p.Rule != "too_early" && p.Rule != "must_not_say" && p.Rule != "expected_value" && p.Rule != "as_the_agent" && p.Rule != "own_question" && p.Rule != "ended_silently" && p.Rule != "ended_without_goal" && p.Rule != "limit" && p.Rule != "said_nothing" && p.Rule != "unreadable" && p.Rule != "tools" && p.Rule != "failed":
+		return broken("rule", "is %.80q, expected too_early, must_not_say, expected_value, as_the_agent, own_question, ended_silently, ended_without_goal, limit, said_nothing, unreadable, tools or failed", p.Rule)
+	case p.Text == "":
+		return broken("text", "is empty")
+	case len(p.Text) > 4096:
+		return broken("text", "has %d bytes, expected at most 4096", len(p.Text))
+	}
+	return nil
+}
+
+// Validate says which rule of user_ended is broken, or nil.
+func (p *UserEnded) Validate() error {
+	if p.By != "model" && p.By != "script" {
+		return broken("by", "is %.80q, expected model or script", p.By)
+	}
+	if p.State != nil {
+		if err := p.State.validate(); err != nil {
+			return within("state", err)
+		}
+	}
+	switch {
+	case p.Turns < 0:
+		return broken("turns", "is %d, expected at least 0", p.Turns)
+	case p.Why != "reached" && p.Why != "gave_up" && p.Why != "stopped" && p.Why != "broke_rule":
+		return broken("why", "is %.80q, expected reached, gave_up, stopped or broke_rule", p.Why)
+	}
+	return nil
+}
+
+// Validate says which rule of user_moved is broken, or nil.
+func (p *UserMoved) Validate() error {
+	switch {
+	case p.By != "model" && p.By != "script":
+		return broken("by", "is %.80q, expected model or script", p.By)
+	case p.CostMicroUSD < 0:
+		return broken("cost_microdollars", "is %d, expected at least 0", p.CostMicroUSD)
+	case p.LatencyMS < 0:
+		return broken("latency_ms", "is %d, expected at least 0", p.LatencyMS)
+	case len(p.Model) > 512:
+		return broken("model", "has %d bytes, expected at most 512", len(p.Model))
+	}
+	if p.Say != nil {
+		if err := p.Say.validate(); err != nil {
+			return within("say", err)
+		}
+	}
+	switch {
+	case p.Source != "script" && p.Source != "cassette" && p.Source != "authored" && p.Source != "live" && p.Source != "library":
+		return broken("source", "is %.80q, expected script, cassette, authored, live or library", p.Source)
+	case p.TokensIn < 0:
+		return broken("tokens_in", "is %d, expected at least 0", p.TokensIn)
+	case p.TokensOut < 0:
+		return broken("tokens_out", "is %d, expected at least 0", p.TokensOut)
+	case len(p.Tools) > 64:
+		return broken("tools", "has %d elements, expected at most 64", len(p.Tools))
+	}
+	for at, item := range p.Tools {
+		if len(item) > 512 {
+			return broken("tools."+strconv.Itoa(at), "has %d bytes, expected at most 512", len(item))
+		}
+	}
+	return nil
+}
+
+// Validate says which rule of user_tool_called is broken, or nil.
+func (p *UserToolCalled) Validate() error {
+	if err := p.Args.validate(); err != nil {
+		return within("args", err)
+	}
+	switch {
+	case p.By != "model" && p.By != "script":
+		return broken("by", "is %.80q, expected model or script", p.By)
+	case len(p.Error) > 4096:
+		return broken("error", "has %d bytes, expected at most 4096", len(p.Error))
+	case p.LatencyMS < 0:
+		return broken("latency_ms", "is %d, expected at least 0", p.LatencyMS)
+	case p.Name == "":
+		return broken("name", "is empty")
+	case len(p.Name) > 512:
+		return broken("name", "has %d bytes, expected at most 512", len(p.Name))
+	}
+	if err := p.Result.validate(); err != nil {
+		return within("result", err)
+	}
+	if p.Source != "fixture" && p.Source != "cassette" && p.Source != "live" {
+		return broken("source", "is %.80q, expected fixture, cassette or live", p.Source)
 	}
 	return nil
 }

@@ -294,6 +294,9 @@ func fullEvents() []step {
 		{1, &ToolExecuted{Args: NewArgs(nil), Call: "c", Error: "e", Name: "n", Result: text("r"), Source: "live"}},
 		{1, &TransportRequest{Error: "e", Host: "h", Method: "GET", Protocol: "http"}},
 		{1, &TurnCompleted{Answer: textPointer("a"), Scores: []ReportedScore{{Name: "s", Reason: "r", Score: new(0.5)}, {Name: "t", Skipped: true}}}},
+		{2, &TurnStarted{By: ByScript, Input: textPointer("i")}},
+		{2, &UserMoved{By: ByScript, End: true, Reached: new(true), Say: textPointer("thanks"), Source: "script"}},
+		{2, &UserEnded{By: ByScript, Turns: 2, Why: "reached"}},
 	}
 }
 

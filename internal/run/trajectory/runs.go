@@ -95,9 +95,11 @@ func (*RunFailed) golden() golden {
 // TurnStartedType is the type of [TurnStarted].
 const TurnStartedType Type = "turn_started"
 
-// TurnStarted begins a turn. It counts the turns: the first has turn 1.
+// TurnStarted begins a turn. It counts the turns: the first has turn 1. By says that a
+// simulated user said it; without it these are the words of the case.
 type TurnStarted struct {
 	Agent string   `json:"agent,omitempty"`
+	By    Speaker  `json:"by,omitempty"`
 	Input *Content `json:"input,omitempty"`
 }
 
@@ -106,6 +108,9 @@ func (*TurnStarted) Type() Type { return TurnStartedType }
 
 // Summary tells it in a line.
 func (p *TurnStarted) Summary() string {
+	if p.Input != nil && p.By != "" {
+		return "simulated user (" + string(p.By) + "): " + p.Input.Head
+	}
 	if p.Input != nil {
 		return "user: " + p.Input.Head
 	}
@@ -116,7 +121,7 @@ func (p *TurnStarted) Summary() string {
 func (*TurnStarted) Subject() (string, bool) { return "", false }
 
 func (*TurnStarted) golden() golden {
-	return golden{line: []string{"agent"}}
+	return golden{line: []string{"agent", "by"}}
 }
 
 // TurnCompletedType is the type of [TurnCompleted].

@@ -84,8 +84,18 @@ func sample(v variation) []step {
 		{2, &ToolObserved{Args: NewArgs(nil), Call: id("c1"), ID: id("call_8"), Judged: id("c7"), Name: "issue_refund", Result: textPointer("refunded"), Vantage: Reported}},
 		{2, &PolicyDecision{policy.Tool, id("c7"), policy.Denied, "issue_refund", "on the deny list", policy.RuleDenyList, policy.Deny}},
 		{2, &PolicyViolation{Call: id("c7"), Rule: policy.RuleDenyList, Text: "seen, not prevented: denied tool: issue_refund", Unprevented: true}},
+		{2, &UserToolCalled{Args: NewArgs([]byte(`{"times":1}`)), By: ByModel, Error: "it is broken", LatencyMS: v.latency, Name: "toggle", Result: text("null"), Source: "fixture"}},
+		{2, &UserMoved{By: ByModel, CostMicroUSD: v.latency, LatencyMS: v.latency, Model: "u", Request: &checkpoint, Source: v.source, TokensIn: v.latency, TokensOut: v.latency, Tools: []string{"toggle"}, Unpriced: true}},
+		{2, &UserMoved{By: ByModel, End: true, LatencyMS: v.latency, Model: "u", Reached: new(bool), Request: &checkpoint, Say: textPointer("never mind, it is 8431"), Source: v.source, Tools: nil}},
+		{2, &UserBrokeRule{By: ByModel, Fact: "pin", Rule: "too_early", Text: "it gave away the fact pin too early"}},
+		{2, &UserEnded{By: ByModel, Prompt: promptOfSample(), State: textPointer(`{"a":1}`), Turns: 2, Why: "broke_rule"}},
 		{2, &RunCompleted{Answer: textPointer("line one\nline two"), Status: "completed"}},
 	}
+}
+
+func promptOfSample() *digest.Content {
+	d := digest.ContentOf([]byte("prompt"))
+	return &d
 }
 
 // small is a run of few lines, for tests that try everything.

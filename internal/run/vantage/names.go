@@ -52,9 +52,10 @@ var names = sync.OnceValue(func() map[Kind]map[string][]Matter {
 			"rollback": of(Rollbacks), "run_completed": of(Words), "run_failed": of(Words), "run_started": of(Words), "security_event": of(Fence),
 			"test_run": of(Test), "tool_executed": of(ToolCalls), "tool_observed": of(ToolCalls), "tool_proposed": of(ToolCalls),
 			"transport_request": of(Traffic), "turn_completed": of(Words), "turn_started": of(Words),
+			"user_broke_rule": of(User), "user_ended": of(User), "user_moved": of(User), "user_tool_called": of(User),
 		},
 		Variable: {
-			"events": of(), "memory": of(Memory), "context": of(Context),
+			"events": of(), "memory": of(Memory), "context": of(Context), "user": of(User),
 			"run.turn": of(Words), "run.answer": of(Words), "run.status": of(Words), "run.tokens": of(Tokens), "run.cost_microdollars": of(Cost),
 			"run.model_calls": of(ModelCalls), "run.tool_calls": of(ToolCalls), "run.tool_calls_executed": of(ToolCalls),
 			"run.tool_calls_reported": of(ToolCalls), "run.tool_calls_proposed": of(ToolCalls), "run.denials": of(Policy),
@@ -89,7 +90,7 @@ var names = sync.OnceValue(func() map[Kind]map[string][]Matter {
 		Total: {
 			"total_tasks": of(), "solved": of(), "failed": of(), "skipped": of(), "errors": of(), "unscored": of(), "truncated": of(), "not_run": of(),
 			"policy_violations": of(Policy), "unwatched_tasks": of(), "rollback_count": of(Rollbacks), "rollback_correctness": of(Rollbacks),
-			"total_cost_microdollars": of(Cost), "median_latency_ms": of(Latency), "p95_latency_ms": of(Latency), "total_tokens": of(Tokens),
+			"total_cost_microdollars": of(Cost), "user_cost": of(), "median_latency_ms": of(Latency), "p95_latency_ms": of(Latency), "total_tokens": of(Tokens),
 			"total_retries": of(Retries), "tool_calls": of(ToolCalls), "cost_per_solve": of(Cost), "tokens_per_solve": of(Tokens), "solve_rate": of(),
 			"cost_unknown_tasks": of(), "unpriced_calls": of(), "known_cost_microdollars": of(), "not_seen": of(), "distinct_cases": of(), "solve_rate_ci95": of(),
 			"solve_rate_se": of(), "scored_tasks": of(), "mean_score": of(), "mean_score_ci95": of(), "solve_rate_bounds": of(), "mean_score_bounds": of(),

@@ -29,6 +29,7 @@ const (
 	Traffic    Matter = "traffic" // requests that the agent makes
 	Time       Matter = "time"    // logical: the sum of what calls took
 	Latency    Matter = "latency" // by the clock of the runner
+	User       Matter = "user"    // what a simulated user says, does with tools of its own, and breaks
 )
 
 // What cannot be seen, and why.
@@ -38,6 +39,7 @@ var (
 	elsewhere  = View{Not, "the agent runs elsewhere and shows its answers only"}
 	asReported = View{Not, "the agent is a function in the process that asked for the run, which reports its answers only"}
 	itsOwn     = View{Not, "the agent keeps this in its own process and tells nobody"}
+	notTold    = View{Not, "it is somebody else's log, which does not say who played the user"}
 	nothingRan = View{Not, "it is somebody else's log: no policy of ours was asked"}
 	noFolder   = View{Not, "it is somebody else's log: the files are not at hand"}
 	asLogged   = View{Partly, "it is somebody else's log, which tells what its writer chose to"}
@@ -78,5 +80,6 @@ var table = sync.OnceValue(func() map[Matter][6]View {
 		Traffic:    {seen, seen, elsewhere, asLogged, unread, asReported},
 		Time:       {seen, seen, elsewhere, asLogged, unread, asReported},
 		Latency:    {seen, seen, seen, asLogged, seen, seen},
+		User:       {seen, seen, seen, notTold, seen, seen},
 	}
 })

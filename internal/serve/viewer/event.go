@@ -60,6 +60,7 @@ var titles = map[trajectory.Type]string{
 	"checkpoint_saved": "Checkpoint saved", "rollback": "Rolled back", "handoff": "Handed off", "transport_request": "Request",
 	"file_written": "Wrote a file", "file_deleted": "Deleted a file", "security_event": "Security event",
 	"limit_reached": "Limit reached", "error": "Error", "test_run": "Test run",
+	"user_moved": "Simulated user", "user_tool_called": "The user's own tool", "user_broke_rule": "The user broke a rule", "user_ended": "The user ended",
 }
 
 // lanes say in which row of the timeline, and of the outline, a type stands.
@@ -93,7 +94,7 @@ func newEvent(seq int, line []byte, o outlineOf) (event, error) {
 		e.Title = string(o.Type)
 	}
 	switch o.Type {
-	case trajectory.PolicyViolationType, trajectory.SecurityEventType, trajectory.LimitReachedType, trajectory.ErrorType, trajectory.RunFailedType:
+	case trajectory.PolicyViolationType, trajectory.SecurityEventType, trajectory.LimitReachedType, trajectory.ErrorType, trajectory.RunFailedType, trajectory.UserBrokeRuleType:
 		e.Bad = true
 	}
 	if e.Subject == "" {

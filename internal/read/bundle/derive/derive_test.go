@@ -449,6 +449,7 @@ func TestABundleDecidesAboutEveryTypeOfEvent(t *testing.T) {
 		trajectory.MemoryProposedType, trajectory.MemoryWrittenType, trajectory.MemoryRetrievedType, trajectory.HandoffType,
 		trajectory.CheckpointSavedType, trajectory.FileWrittenType, trajectory.FileDeletedType, trajectory.TestRunType,
 		trajectory.TransportRequestType, trajectory.SecurityEventType, trajectory.LimitReachedType, trajectory.ErrorType,
+		trajectory.UserMovedType, trajectory.UserToolCalledType, trajectory.UserBrokeRuleType, trajectory.UserEndedType, // not the agent's; its words are the turns
 		trajectory.ToolObservedType, trajectory.PolicyDecisionType, // in the view of the run's calls
 	}
 	source, err := os.ReadFile("derive.go")
