@@ -90,6 +90,9 @@ type Detail struct {
 	Why         string              `json:"why"`
 }
 
+// Combines reports whether a grader adds up checks.
+func Combines(k Kind) bool { return k == All || k == Any || k == Weighted }
+
 // Decisive is the first check that kept the whole from passing, nil if none did.
 // A check without weight is not it, nor is one inside a combination that passed
 // nevertheless; a combination is, only if none of its own checks is.
@@ -97,13 +100,12 @@ func Decisive(details []Detail) *Detail {
 	var around *Detail
 	for i := 0; i < len(details); i++ {
 		d := &details[i]
-		combines := d.Grader == All || d.Grader == Any || d.Grader == Weighted
 		switch {
 		case d.Outcome == Passed || d.Weight == 0:
 			for d.Check != "" && i+1 < len(details) && strings.HasPrefix(details[i+1].Check, d.Check+"/") {
 				i++
 			}
-		case !combines:
+		case !Combines(d.Grader):
 			return d
 		default:
 			around = d

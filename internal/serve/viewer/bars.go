@@ -40,7 +40,12 @@ func shareBars(list []share, caption string) template.HTML {
 		top := row * float64(i)
 		rate := float64(s.Passed) / float64(max(s.Of, 1))
 		lo, hi := scorecard.Wilson(s.Passed, s.Of, scorecard.Z95)
-		title := template.HTMLEscapeString(Line(fmt.Sprintf("%s: %d of %d, %s", s.Label, s.Passed, s.Of, Percent(rate))))
+		// The words that the bar shows come first and as they stand there: who says what they
+		// see to their computer must be understood.
+		title := template.HTMLEscapeString(Line(fmt.Sprintf("%s %d of %d, %s", clip(s.Label, 26), s.Passed, s.Of, Percent(rate))))
+		if clip(s.Label, 26) != s.Label {
+			title += ", " + template.HTMLEscapeString(Line(s.Label))
+		}
 		if s.URL != "" {
 			fmt.Fprintf(&b, `<a href="%s" aria-label="%s">`, template.HTMLEscapeString(s.URL), title)
 		}

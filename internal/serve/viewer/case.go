@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"tallystick/internal/read/answer"
+	"tallystick/internal/read/conversation"
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
@@ -43,7 +44,8 @@ type caseData struct {
 	After   *link
 	Talk    *talk // nil if the transcript is not told as a conversation
 	Untold  string
-	Failure *link // where it went wrong
+	Failure *link  // where it went wrong
+	Input   string // the beginning of what the case was asked first
 	Runs    []caseRun
 	Older   int // runs that are not listed
 
@@ -125,7 +127,9 @@ func (v *Viewer) caseContent(c *dossier.Case, tab string, q url.Values) (*caseDa
 	}
 	if !held {
 		data.Pretty = pretty(data.Record.Raw)
-		v.evidenceOf(data, base)
+		if err := v.evidenceOf(data, base); err != nil {
+			return nil, err
+		}
 	}
 	switch tab {
 	case "History":
@@ -258,10 +262,13 @@ func (v *Viewer) talkOf(data *caseData, lines [][]byte, before []byte) (err erro
 }
 
 // evidenceOf adds what the record names, and what the agent left.
-func (v *Viewer) evidenceOf(data *caseData, base string) {
+func (v *Viewer) evidenceOf(data *caseData, base string) error {
 	files, err := data.Case.Files()
 	if err != nil {
-		return
+		return nil // the page says that it is not at hand
+	}
+	if data.Input, err = v.inputOf(files); err != nil {
+		return err
 	}
 	add := func(what string, d interface{ String() string }) {
 		data.Files = append(data.Files, evidenceFile{what, d.String(), base + "/piece/" + d.String() + with(url.Values{}, "repeat", strconv.Itoa(int(data.Case.Repeat)))})
@@ -312,6 +319,23 @@ func (v *Viewer) evidenceOf(data *caseData, base string) {
 	if files.Folder != nil {
 		v.changedFiles(data, files.Folder)
 	}
+	return nil
+}
+
+// InputAt is the event of the conversation that says what the case was asked; 0 if this
+// window of it does not have it.
+func (d *caseData) InputAt() int {
+	if d.Talk == nil || d.Transcript.From > 1 {
+		return 0
+	}
+	for _, t := range d.Talk.Turns {
+		for i := range t.Items {
+			if s := t.Items[i].Speech; s != nil && s.Role == conversation.User {
+				return t.Items[i].Seq()
+			}
+		}
+	}
+	return 0
 }
 
 // gradingOf takes the document that the table of checks is made of, so that a browser

@@ -226,6 +226,12 @@ type caseRow struct {
 	Heading *caseGroup
 }
 
+// OwnModes are the failure modes that the class names; the others only say that a check
+// did not pass.
+func (r caseRow) OwnModes() []string {
+	return slices.DeleteFunc(slices.Clone(r.Modes), func(m string) bool { return strings.HasPrefix(m, "grade.") || strings.HasPrefix(m, "rubric.") })
+}
+
 // caseRows are rows of the list, as the address q has it.
 func (v *Viewer) caseRows(a *history.Attempt, list []placed, q url.Values, s *survey.Survey) ([]caseRow, error) {
 	d := v.r.Dossier(a)

@@ -51,7 +51,9 @@ func (v *Viewer) conversationText(req *http.Request) (string, error) {
 		return "", err
 	}
 	data := &caseData{Case: c}
-	v.evidenceOf(data, "")
+	if err := v.evidenceOf(data, ""); err != nil {
+		return "", err
+	}
 	var events []trajectory.Event
 	for from := 1; from <= t.Len(); from += eventsInWindow {
 		lines, err := t.Lines(from, eventsInWindow)

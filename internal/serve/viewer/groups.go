@@ -21,8 +21,11 @@ type grouping struct {
 	of       func(c placed, s *survey.Survey) []string
 }
 
+// modes is the grouping by failure modes, which only cases have that did not pass.
+const modes = "mode"
+
 var groupings = []grouping{
-	{Name: "mode", Title: "Failure mode", None: "no failure mode", of: func(c placed, _ *survey.Survey) []string { return c.FailureModes() }},
+	{Name: modes, Title: "Failure mode", None: "no failure mode", of: func(c placed, _ *survey.Survey) []string { return c.FailureModes() }},
 	{Name: "tag", Title: "Tag", None: "no tag", of: func(c placed, _ *survey.Survey) []string { return c.Tags() }},
 	{Name: "left", Title: "First divergence", None: "no earlier run that passed, or no difference", surveyed: true, of: func(c placed, s *survey.Survey) []string {
 		if left := s.Left(c.place); left != "" {

@@ -234,14 +234,6 @@ func (s standing) VerdictClass() string {
 	return ""
 }
 
-// Chance says how likely such a change is by chance alone.
-func (s standing) Chance() string {
-	if s.Change.McNemarP < 0.001 {
-		return "p < 0.001"
-	}
-	return "p = " + Number(s.Change.McNemarP)
-}
-
 // costPictures show the targets of classes that have several, each by its newest attempt.
 func costPictures(list []scorecard.Standing) []costPicture {
 	var out []costPicture
@@ -309,23 +301,16 @@ func (v *Viewer) health() health {
 	return out
 }
 
-// weeksCurve draws cost against outcome, week by week.
+// weeksCurve draws the outcome week by week; one week is no course, and the table has it.
 func weeksCurve(weeks []scorecard.Week) template.HTML {
-	if len(weeks) == 0 {
+	if len(weeks) < 2 {
 		return ""
 	}
 	var points []point
 	for i, w := range weeks {
-		x := 0.5
-		if len(weeks) > 1 {
-			x = float64(i) / float64(len(weeks)-1)
-		}
-		points = append(points, point{X: x, Y: w.SolveRate, Lo: w.SolveRateCI95[0], Hi: w.SolveRateCI95[1], Label: fmt.Sprintf("%s: %s", w.Week, Percent(w.SolveRate))})
+		points = append(points, point{X: float64(i) / float64(len(weeks)-1), Y: w.SolveRate, Lo: w.SolveRateCI95[0], Hi: w.SolveRateCI95[1], Label: fmt.Sprintf("%s: %s", w.Week, Percent(w.SolveRate))})
 	}
-	label := "week " + weeks[0].Week
-	if len(weeks) > 1 {
-		label += " to " + weeks[len(weeks)-1].Week
-	}
+	label := "week " + weeks[0].Week + " to " + weeks[len(weeks)-1].Week
 	return curve(points, label, "solved", "Solve rate by week, with its interval at 95 percent; the table has the numbers")
 }
 

@@ -57,25 +57,30 @@ func with(q url.Values, pairs ...string) string {
 
 // functions are what templates may call, besides those of every page.
 var functions = template.FuncMap{
-	"dollars":    Dollars,
-	"outcome":    OutcomeName,
-	"state":      stateClass,
-	"yes":        YesNo,
-	"attemptURL": attemptURL,
-	"caseURL":    caseURL,
-	"entryURL":   entryURL,
-	"address":    address,
-	"plural":     pluralOf,
-	"bytes":      byteCount,
-	"took":       took,
-	"bar":        outcomeBar,
-	"short":      short,
-	"minute":     minute,
-	"bounds":     func(ci [2]float64) string { return Percent(ci[0]) + " – " + Percent(ci[1]) },
-	"points":     points,
-	"usd":        func(f float64) string { return Dollars(int64(f*1e6 + 0.5)) },
-	"add":        func(a, b int) int { return a + b },
-	"join":       func(list []string) string { return Line(strings.Join(list, ", ")) },
+	"dollars":     Dollars,
+	"outcome":     OutcomeName,
+	"state":       stateClass,
+	"yes":         YesNo,
+	"attemptURL":  attemptURL,
+	"caseURL":     caseURL,
+	"entryURL":    entryURL,
+	"address":     address,
+	"plural":      pluralOf,
+	"bytes":       byteCount,
+	"took":        took,
+	"bar":         outcomeBar,
+	"short":       short,
+	"minute":      minute,
+	"bounds":      func(ci [2]float64) string { return Percent(ci[0]) + " – " + Percent(ci[1]) },
+	"points":      points,
+	"pvalue":      pvalue,
+	"chance":      chance,
+	"dotted":      dotted,
+	"marked":      marked,
+	"markedLines": markedLines,
+	"usd":         func(f float64) string { return Dollars(int64(f*1e6 + 0.5)) },
+	"add":         func(a, b int) int { return a + b },
+	"join":        func(list []string) string { return Line(strings.Join(list, ", ")) },
 }
 
 // stateClass is the class in the stylesheet of an outcome.
@@ -87,6 +92,28 @@ func stateClass(o evidence.Outcome) string {
 		return "not-run"
 	}
 	return "other"
+}
+
+// pvalue is a probability as small ones are written: never as nothing.
+func pvalue(p float64) string {
+	if p < 0.001 {
+		return "< 0.001"
+	}
+	return Number(p)
+}
+
+// chance says how likely such a change is by chance alone.
+func chance(p float64) string {
+	if p < 0.001 {
+		return "p < 0.001"
+	}
+	return "p = " + Number(p)
+}
+
+// dotted is an id that may be broken over lines after its dots and signs, and not within
+// a word.
+func dotted(id string) template.HTML {
+	return template.HTML(strings.NewReplacer(".", ".<wbr>", "+", "+<wbr>").Replace(template.HTMLEscapeString(Line(id))))
 }
 
 // points is a difference of two shares, in percentage points.

@@ -447,15 +447,38 @@ func upperFirst(s string) string {
 // CheckAt is one of the checks.
 func (d *caseData) CheckAt(i int) shownCheck { return shownCheck{d, i, &d.Why.Checks[i]} }
 
-// Failing are the checks that did not pass, and Passing those that did.
-func (d *caseData) Failing() []int { return d.checksThat(false) }
+// Failing are the checks that did not pass, without those that only add up others that
+// did not.
+func (d *caseData) Failing() []int {
+	return d.checksThat(func(i int) bool { return d.Why.Checks[i].Outcome != grade.Passed && !d.combines(i) })
+}
 
 // Passing are the checks that passed.
-func (d *caseData) Passing() []int { return d.checksThat(true) }
+func (d *caseData) Passing() []int {
+	return d.checksThat(func(i int) bool { return d.Why.Checks[i].Outcome == grade.Passed })
+}
 
-func (d *caseData) checksThat(passed bool) (list []int) {
+// Combining are the checks that did not pass because others did not.
+func (d *caseData) Combining() []int {
+	return d.checksThat(func(i int) bool { return d.Why.Checks[i].Outcome != grade.Passed && d.combines(i) })
+}
+
+// combines reports whether a check adds up others of which one did not pass, so that what
+// it says is said there.
+func (d *caseData) combines(i int) bool {
+	x := &d.Why.Checks[i]
+	inside := x.Check + "/"
+	if x.Check == "" {
+		inside = "" // the whole
+	}
+	return slices.ContainsFunc(d.Why.Checks[i+1:], func(y grade.Detail) bool {
+		return grade.Combines(x.Grader) && strings.HasPrefix(y.Check, inside) && y.Outcome != grade.Passed
+	})
+}
+
+func (d *caseData) checksThat(fit func(int) bool) (list []int) {
 	for i := range d.Why.Checks {
-		if (d.Why.Checks[i].Outcome == grade.Passed) == passed {
+		if fit(i) {
 			list = append(list, i)
 		}
 	}

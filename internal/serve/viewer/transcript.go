@@ -308,3 +308,16 @@ func (v *Viewer) beginFor(req *http.Request) (*script, error) {
 	}
 	return v.begin(c)
 }
+
+// A windowLinks leads to the parts of a transcript around the one that is shown. It stands
+// above that and below it, and each place has a name of its own.
+type windowLinks struct {
+	*transcript
+	Place string
+}
+
+// Above are the links that stand above the part, and Below those below it.
+func (s *transcript) Above() windowLinks { return windowLinks{s, "above"} }
+
+// Below are the links that stand below the part.
+func (s *transcript) Below() windowLinks { return windowLinks{s, "below"} }

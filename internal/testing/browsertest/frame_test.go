@@ -17,6 +17,21 @@ new PerformanceObserver((list) => { for (const e of list.getEntries()) { shifted
 // maxShift is what Chromium's authors call good, halved.
 const maxShift = 0.05
 
+// countsShifts has the tab count on every page that it goes to.
+func (b *tab) countsShifts() {
+	b.t.Helper()
+	b.run(call(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: countShifts}))
+}
+
+// stands wants that the page did not move since it was loaded.
+func (b *tab) stands(path string, width int64) {
+	b.t.Helper()
+	b.js(`new Promise((go) => setTimeout(go, 300))`)
+	if moved, _ := b.js("shifted").(float64); moved >= maxShift {
+		b.t.Errorf("%s, %d pixels wide: what is shown moves by %.3f: %v", path, width, moved, b.js("shifts"))
+	}
+}
+
 // A page is read while it is checked: its head must not grow when the result is there.
 func TestNothingMovesWhenAPageWasChecked(t *testing.T) {
 	w := theShowroom(t)
@@ -25,16 +40,13 @@ func TestNothingMovesWhenAPageWasChecked(t *testing.T) {
 		url := w.serveOn(t, state, asIs)
 		base, _, _ := strings.Cut(url, "/?")
 		b := open(t, url)
-		b.run(call(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: countShifts}))
+		b.countsShifts()
 		for _, width := range []int64{390, 1280} {
 			b.look("light", width, 844)
 			for _, path := range []string{"/", "/attempts", "/attempt/" + signed, deskCase, "/corpus", "/compare", "/matrix?class=desk"} {
 				b.goTo(base + path)
 				b.waitFor(marked)
-				b.js(`new Promise((go) => setTimeout(go, 300))`)
-				if moved, _ := b.js("shifted").(float64); moved >= maxShift {
-					t.Errorf("%s, %d pixels wide, %s: what is shown moves by %.3f: %v", path, width, state, moved, b.js("shifts"))
-				}
+				b.stands(path+", "+state, width)
 				wide, _ := b.js(`document.getElementById("mark").getBoundingClientRect().width`).(float64)
 				if summary, _ := b.js(`document.querySelector("#mark summary").getBoundingClientRect().width`).(float64); wide < 30 || wide > 40 || summary > wide+0.5 {
 					t.Errorf("%s: the lock is %.1f wide, in a place of %.1f", path, summary, wide)
