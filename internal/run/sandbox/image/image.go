@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -156,7 +157,7 @@ func (i *Image) Hold() (*identity.Tree, error) {
 	if err != nil {
 		return nil, refusal.Newf(refusal.Unreadable, "image %s: %w", i.Digest, err)
 	}
-	got, err := treeDigest(i.Dir)
+	got, err := treeDigest(i.Dir, nil)
 	if err != nil {
 		return nil, refusal.Newf(refusal.Unreadable, "image %s: %w", i.Digest, err)
 	}
@@ -174,8 +175,9 @@ func (i *Image) Hold() (*identity.Tree, error) {
 	return tree, nil
 }
 
-// treeDigest hashes a tree.
-func treeDigest(dir string) (string, error) {
+// treeDigest hashes a tree. known are lines of files below its root folder that need
+// not be read again.
+func treeDigest(dir string, known map[string]string) (string, error) {
 	var lines []string
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || p == dir {
@@ -185,9 +187,11 @@ func treeDigest(dir string) (string, error) {
 		if err != nil {
 			return err
 		}
-		line, err := treeLine(p, d)
-		if err != nil {
-			return err
+		line := known[strings.TrimPrefix(rel, "root/")]
+		if line == "" || !d.Type().IsRegular() || !strings.HasPrefix(rel, "root/") {
+			if line, err = treeLine(p, d); err != nil {
+				return err
+			}
 		}
 		lines = append(lines, line+" "+escapePath(filepath.ToSlash(rel))+"\n")
 		return nil
@@ -289,7 +293,12 @@ func Find(cache, digest string) (*Image, error) {
 // A draft is an image being made. Until finish it is a folder that
 // nothing looks at; a crash leaves only that, under a name that starts with a
 // dot.
-type draft struct{ cache, dir string }
+type draft struct {
+	cache, dir string
+	// lines are those of the tree's files that were hashed while they were written;
+	// nil if none was, and then their modes may have to be settled too.
+	lines map[string]string
+}
 
 func newDraft(cache string) (*draft, error) {
 	if err := os.MkdirAll(cache, 0o755); err != nil {
@@ -320,11 +329,11 @@ func (d *draft) finish(about About) (*Image, error) {
 		if err := os.RemoveAll(p); err != nil {
 			return nil, refusal.Newf(refusal.WriteFailed, "making image: %w", err)
 		}
-		if err := os.Mkdir(p, 0o755); err != nil {
+		if err := errors.Join(os.Mkdir(p, 0o755), os.Chmod(p, 0o755)); err != nil {
 			return nil, refusal.Newf(refusal.WriteFailed, "making image: %w", err)
 		}
 	}
-	if err := settleModes(d.dir); err != nil {
+	if err := d.settleModes(); err != nil {
 		return nil, refusal.Newf(refusal.WriteFailed, "making image: %w", err)
 	}
 	digest, err := d.digest(about)
@@ -357,13 +366,16 @@ func (d *draft) digest(about About) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return treeDigest(d.dir)
+	return treeDigest(d.dir, d.lines)
 }
 
 // settleModes makes everything readable for all, whatever the umask was: as
 // root the sandbox reads the image as another user.
-func settleModes(dir string) error {
-	return filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+func (d *draft) settleModes() error {
+	if d.lines != nil { // they were while it was written
+		return os.Chmod(d.root(), 0o755)
+	}
+	return filepath.WalkDir(d.dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.Type() == fs.ModeSymlink {
 			return err
 		}
