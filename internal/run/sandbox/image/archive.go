@@ -61,7 +61,7 @@ func (s *Store) takeArchive(file string) (archivedImages, error) {
 		return nil, archiveError(file, err)
 	}
 	if a.documents["index.json"] != nil {
-		images, err := a.layout()
+		images, err := readIndex(a.documents["index.json"])
 		return images, archiveError(file, err)
 	}
 	images, err := a.saved(file)
@@ -171,15 +171,15 @@ func (a *archive) blob(digest string, size int64, r io.Reader) error {
 	return p.Finish()
 }
 
-// layout reads the index of an OCI layout.
-func (a *archive) layout() (archivedImages, error) {
+// readIndex reads the index of an OCI layout.
+func readIndex(text []byte) (archivedImages, error) {
 	var index struct {
 		Manifests []struct {
 			Digest      string            `json:"digest"`
 			Annotations map[string]string `json:"annotations"`
 		} `json:"manifests"`
 	}
-	if err := json.Unmarshal(a.documents["index.json"], &index); err != nil {
+	if err := json.Unmarshal(text, &index); err != nil {
 		return nil, fmt.Errorf("index.json: %w", err)
 	}
 	var images archivedImages

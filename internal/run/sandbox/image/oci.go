@@ -2,7 +2,6 @@ package image
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -161,6 +160,13 @@ func Import(cache, from string, r OCIRequest) (*Image, error) {
 		return nil, refusal.Newf(refusal.Unreadable, "opening the image: %w", err)
 	}
 	if info.IsDir() {
+		if r.Digest == "" {
+			has, err := layoutImages(from)
+			if err == nil {
+				_, _, err = has.find("")
+			}
+			return nil, err
+		}
 		return importLayout(cache, from, r)
 	}
 	s, err := OpenStore(cache)
@@ -407,22 +413,15 @@ func decompress(mediaType string, r io.Reader) (io.ReadCloser, error) {
 	return nil, fmt.Errorf("media type %.120q is not a tar, gzip or zstd layer", mediaType)
 }
 
-// LayoutManifests lists the digests that an OCI layout's index names, for a
-// person who did not give one.
-func LayoutManifests(layout string) ([]string, error) {
+// layoutImages lists what an OCI layout's index names.
+func layoutImages(layout string) (archivedImages, error) {
 	b, err := os.ReadFile(filepath.Join(layout, "index.json"))
 	if err != nil {
 		return nil, refusal.Newf(refusal.Unreadable, "reading the OCI layout: %w", err)
 	}
-	var index struct {
-		Manifests []OCIDescriptor `json:"manifests"`
+	images, err := readIndex(b)
+	if err != nil {
+		return nil, refusal.Newf(refusal.Malformed, "%s/%w", layout, err)
 	}
-	if err := json.NewDecoder(bytes.NewReader(b)).Decode(&index); err != nil {
-		return nil, refusal.Newf(refusal.Malformed, "%s/index.json: %w", layout, err)
-	}
-	var digests []string
-	for _, m := range index.Manifests {
-		digests = append(digests, m.Digest)
-	}
-	return digests, nil
+	return images, nil
 }
