@@ -60,11 +60,15 @@ const (
 	Built    Kind = "built"    // of the pinned recipe, with one of the digests that it gives
 	Compiled Kind = "compiled" // of the same recipe, with a compiler that gives another digest
 	OCI      Kind = "oci"      // taken from an OCI layout by digest
+	Made     Kind = "made"     // by a recipe of a person's, twice with the same result
+	Loose    Kind = "loose"    // by a recipe that was run once, or on an image that is not pinned
 	Host     Kind = "host"     // a snapshot of a machine's own Python
 )
 
+var kinds = []Kind{Built, Compiled, OCI, Host, Made, Loose}
+
 // pinned reports whether an image of the kind is one that others can get too.
-func (k Kind) pinned() bool { return k == Built || k == OCI }
+func (k Kind) pinned() bool { return k == Built || k == OCI || k == Made }
 
 // MountPoints are folders that every image has, empty: the sandbox puts the
 // rubric and its kernel's own file systems there.
@@ -111,10 +115,10 @@ func kindOfFile(m fs.FileMode) string {
 func (i *Image) checkAbout() error {
 	a := &i.About
 	switch {
-	case len(a.Command) == 0 && a.Kind != OCI:
+	case len(a.Command) == 0 && !slices.Contains([]Kind{OCI, Made, Loose}, a.Kind):
 		return refusal.Newf(refusal.Malformed, "%s: image.json names no command", i.Dir)
-	case !slices.Contains([]Kind{Built, Compiled, OCI, Host}, a.Kind):
-		return refusal.Newf(refusal.Malformed, "%s: image.json says that the image is %.40q, expected %s, %s, %s or %s", i.Dir, a.Kind, Built, Compiled, OCI, Host)
+	case !slices.Contains(kinds, a.Kind):
+		return refusal.Newf(refusal.Malformed, "%s: image.json says that the image is %.40q, expected one of %s", i.Dir, a.Kind, kinds)
 	case a.Pinned != a.Kind.pinned():
 		return refusal.Newf(refusal.Malformed, "%s: image.json says pinned: %t of an image of the kind %s", i.Dir, a.Pinned, a.Kind).
 			WithHint("the image was changed; remove its folder and make it again")

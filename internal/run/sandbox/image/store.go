@@ -70,6 +70,28 @@ func (s *Store) Has(digest string, size int64) bool {
 	return false
 }
 
+// Open opens a blob of the store. It is not compared with its digest.
+func (s *Store) Open(digest string) (io.ReadCloser, error) {
+	name, err := hexOf(digest)
+	if err != nil {
+		return nil, err
+	}
+	return os.Open(s.file(name))
+}
+
+// Holds reports whether the store has a blob of this digest, and of which size.
+func (s *Store) Holds(digest string) (size int64, ok bool) {
+	name, err := hexOf(digest)
+	if err != nil {
+		return 0, false
+	}
+	info, err := os.Stat(s.file(name))
+	if err != nil {
+		return 0, false
+	}
+	return info.Size(), s.Has(digest, info.Size())
+}
+
 // A Part is a blob on its way into the store. What has come of it stays in the store
 // when the program ends early, and is the beginning of the next one.
 type Part struct {

@@ -67,6 +67,9 @@ type unpacker struct {
 	// they were hashed while they were written.
 	lines map[string]string
 
+	keepLinks   bool // where a folder comes and a link to one is, the link stays
+	noWhiteouts bool // names that begin with .wh. are names
+
 	fresh map[string]bool // paths that the present layer made
 	dir   openDir         // where the last entry was made
 }
@@ -136,12 +139,16 @@ func (u *unpacker) entry(t io.Reader, h *tar.Header) error {
 		return err
 	}
 	base := path.Base(name)
-	if slices.ContainsFunc(strings.Split(path.Dir(name), "/"), func(part string) bool { return strings.HasPrefix(part, whiteout) }) {
+	if !u.noWhiteouts && slices.ContainsFunc(strings.Split(path.Dir(name), "/"), func(part string) bool { return strings.HasPrefix(part, whiteout) }) {
 		return errors.New("it lies in a whiteout, which is not a folder")
 	}
-	hides := strings.HasPrefix(base, whiteout)
+	hides := !u.noWhiteouts && strings.HasPrefix(base, whiteout)
 	if hides && slices.Contains([]string{"", ".", ".."}, strings.TrimPrefix(base, whiteout)) {
 		return errors.New("a whiteout that names no entry of its folder")
+	}
+	if u.keepLinks && h.Typeflag == tar.TypeDir {
+		_, err := u.resolve(name, true)
+		return err
 	}
 	dir, err := u.open(path.Dir(name), !hides)
 	if errors.Is(err, fs.ErrNotExist) && hides {
