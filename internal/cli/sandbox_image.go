@@ -18,7 +18,7 @@ func newSandboxImage(env *Env) *cobra.Command {
 		Short:   "The Python that rubric.py runs on, named by its digest",
 		Example: "tally sandbox image show",
 	}
-	cmd.AddCommand(newSandboxImageBuild(env), newSandboxImageImport(env), newSandboxImageShow(env))
+	cmd.AddCommand(newSandboxImagePull(env), newSandboxImageBuild(env), newSandboxImageImport(env), newSandboxImageShow(env))
 	return cmd
 }
 
@@ -73,31 +73,33 @@ func runSandboxImageBuild(ctx context.Context, env *Env, source string) error {
 }
 
 type imageImportOptions struct {
-	layout, digest, python string
-	host                   bool
+	from, digest, python, platform string
+	host                           bool
 }
 
 func newSandboxImageImport(env *Env) *cobra.Command {
 	var o imageImportOptions
 	cmd := &cobra.Command{
-		Use:     "import [LAYOUT]",
-		Short:   "Take an image from an OCI layout by digest, or a snapshot of this machine's Python",
+		Use:     "import [IMAGE]",
+		Short:   "Take an image from an OCI layout or a docker save archive by digest, or this machine's Python",
 		Example: "tally sandbox image import --from-host",
-		Long: `Take a Linux image from an OCI layout folder, as "skopeo copy docker://... oci:DIR"
-writes it. The manifest is named by its digest and every blob is checked. Rubrics run
-in it, and agents whose target names it as image (docs/agents.md). With --host,
-copy this machine's Python instead; that image is labelled unpinned and never counts
-for promotion.`,
+		Long: `Take a Linux image from IMAGE: an OCI layout, as a folder or in a tar archive ("skopeo
+copy docker://... oci:DIR", "docker save"), or an older archive of docker save or podman,
+gzip or not. The image is named by the digest of its manifest, or, in an older archive, by
+its ID; without --digest the command says which there are. Every blob is checked. Rubrics
+run in it, and agents and tests that name it (docs/images.md). With --from-host, copy this
+machine's Python instead; that image is labelled unpinned and never counts for promotion.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				o.layout = args[0]
+				o.from = args[0]
 			}
 			return runSandboxImageImport(cmd.Context(), env, o)
 		},
 	}
-	cmd.Flags().StringVar(&o.digest, "digest", "", "the manifest's `DIGEST`, sha256:...")
-	cmd.Flags().StringVar(&o.python, "python", "", "the interpreter's `PATH` in the image, or on this machine with --host")
+	cmd.Flags().StringVar(&o.digest, "digest", "", "the image's `DIGEST`, sha256:...")
+	cmd.Flags().StringVar(&o.python, "python", "", "the interpreter's `PATH` in the image, or on this machine with --from-host")
+	cmd.Flags().StringVar(&o.platform, "platform", "", "`PLATFORM` of an index to take, such as linux/arm64 (default: this machine's)")
 	cmd.Flags().BoolVar(&o.host, "from-host", false, "copy this machine's Python")
 	return cmd
 }
@@ -107,8 +109,8 @@ func runSandboxImageImport(_ context.Context, env *Env, o imageImportOptions) er
 	if err != nil {
 		return err
 	}
-	if o.host == (o.layout != "") {
-		return refusal.Newf(refusal.Usage, "name either an OCI layout or --host")
+	if o.host == (o.from != "") {
+		return refusal.Newf(refusal.Usage, "name either an image or --from-host")
 	}
 	if o.host {
 		i, err := image.SnapshotHost(cache, o.python)
@@ -117,14 +119,11 @@ func runSandboxImageImport(_ context.Context, env *Env, o imageImportOptions) er
 		}
 		return answerImage(env, i)
 	}
-	if o.digest == "" {
-		found, err := image.LayoutManifests(o.layout)
-		if err != nil {
-			return err
-		}
-		return refusal.Newf(refusal.Usage, "which image? an import is by digest").WithHint("--digest, one of %v", found)
+	platform, err := image.ParsePlatform(o.platform)
+	if err != nil {
+		return err
 	}
-	i, err := image.ImportOCI(cache, o.layout, o.digest, o.python)
+	i, err := image.Import(cache, o.from, image.OCIRequest{Digest: o.digest, Python: o.python, Platform: platform})
 	if err != nil {
 		return err
 	}

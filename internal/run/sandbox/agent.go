@@ -49,6 +49,13 @@ type AgentOptions struct {
 	// copied, with the sandbox's own files in it. The caller verifies it. Not with
 	// System.
 	Image *image.Image
+	// Tree is a root file system that is being made: its folders appear at their
+	// places, writable, and the whole of it as the working folder. Not with WorkFolder,
+	// System or Image.
+	Tree string
+	// User is who the program is, inside. Only gVisor has others than 0, and there such
+	// a user writes to what is in memory alone: /tmp and /dev/shm.
+	User uint32
 	// Expect says of host paths that are shown what they were when they were
 	// digested. The run is refused if something else is there when the sandbox is
 	// made: moved away, put over it by a mount, or reached by a link that was turned.
@@ -229,6 +236,12 @@ func (o *AgentOptions) chooseClass(ctx context.Context) (Class, *runfolder.Base,
 	if err != nil {
 		return "", nil, err
 	}
+	if o.User != 0 {
+		if !slices.Contains(classes, GVisor) {
+			return "", nil, refusal.Newf(refusal.SandboxUnavailable, "user %d in a sandbox: only %s has other users than 0", o.User, GVisor)
+		}
+		classes = []Class{GVisor}
+	}
 	if o.Executable, err = resolveExecutable(o.Executable); err != nil {
 		return "", nil, err
 	}
@@ -270,6 +283,12 @@ func (o *AgentOptions) settle() error {
 	}
 	if o.GatewayPort < 1024 || o.GatewayPort > 65535 {
 		return refusal.Newf(refusal.Usage, "gateway port %d: must be between 1024 and 65535", o.GatewayPort)
+	}
+	if o.Tree != "" {
+		if o.WorkFolder != "" || o.System || o.Image != nil {
+			return refusal.Newf(refusal.Usage, "a root that is being made, and another root or working folder")
+		}
+		o.WorkFolder = o.Tree
 	}
 	var err error
 	if o.WorkFolder != "" {

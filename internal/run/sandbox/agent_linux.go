@@ -60,6 +60,7 @@ func agentSetup(o AgentOptions, mounts []mount, base *runfolder.Base) (*setup, e
 		return nil, err
 	}
 	s.command, s.env, s.dir = o.Command, o.Env, o.Dir // as user 0, who owns the working folder in there
+	s.user = o.User
 	s.limits, s.stdin, s.onStdout = o.Limits, o.Stdin, o.OnStdout
 	s.gateway, s.port, s.watch = o.Gateway, o.GatewayPort, !o.Blind
 	s.rlimits = map[int]uint64{ // for each of its processes
@@ -102,6 +103,11 @@ func (s *setup) layOutAgent(o AgentOptions, mounts []mount) error {
 			return err
 		}
 	}
+	if o.Tree != "" {
+		if err := linkTree(o.WorkFolder, root); err != nil {
+			return err
+		}
+	}
 	if o.WorkFolder == "" {
 		dir, err := s.folder.Mkdir("work", 0o700)
 		if err != nil {
@@ -128,6 +134,28 @@ func linkSystem(root string) error {
 			if err := os.Symlink(target, filepath.Join(root, dir)); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// linkTree makes the links at the top of a root that is being made; its folders are
+// mounted.
+func linkTree(tree, root string) error {
+	entries, err := os.ReadDir(tree)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Type()&fs.ModeSymlink == 0 || filledByUs("/"+e.Name()) {
+			continue
+		}
+		target, err := os.Readlink(filepath.Join(tree, e.Name()))
+		if err == nil {
+			err = os.Symlink(target, filepath.Join(root, e.Name()))
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -132,6 +132,21 @@ func (o *AgentOptions) checkMounts(base *runfolder.Base) ([]mount, error) {
 		}
 		o.WorkFolder = mounts[0].host
 	}
+	if o.Tree != "" {
+		entries, err := os.ReadDir(o.WorkFolder)
+		if err != nil {
+			return nil, refusal.Newf(refusal.Unreadable, "looking at %s: %w", o.Tree, err)
+		}
+		for _, e := range entries {
+			inside := "/" + e.Name()
+			if !e.IsDir() || inside != "/etc" && filledByUs(inside) {
+				continue
+			}
+			if err := add(Mount{Host: filepath.Join(o.WorkFolder, e.Name()), Inside: inside}, true); err != nil {
+				return nil, err
+			}
+		}
+	}
 	if o.System {
 		for _, dir := range systemFolders {
 			if info, err := os.Lstat(dir); err == nil && info.IsDir() {

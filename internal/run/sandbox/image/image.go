@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -59,11 +60,15 @@ const (
 	Built    Kind = "built"    // of the pinned recipe, with one of the digests that it gives
 	Compiled Kind = "compiled" // of the same recipe, with a compiler that gives another digest
 	OCI      Kind = "oci"      // taken from an OCI layout by digest
+	Made     Kind = "made"     // by a recipe of a person's, twice with the same result
+	Loose    Kind = "loose"    // by a recipe that was run once, or on an image that is not pinned
 	Host     Kind = "host"     // a snapshot of a machine's own Python
 )
 
+var kinds = []Kind{Built, Compiled, OCI, Host, Made, Loose}
+
 // pinned reports whether an image of the kind is one that others can get too.
-func (k Kind) pinned() bool { return k == Built || k == OCI }
+func (k Kind) pinned() bool { return k == Built || k == OCI || k == Made }
 
 // MountPoints are folders that every image has, empty: the sandbox puts the
 // rubric and its kernel's own file systems there.
@@ -110,10 +115,10 @@ func kindOfFile(m fs.FileMode) string {
 func (i *Image) checkAbout() error {
 	a := &i.About
 	switch {
-	case len(a.Command) == 0 && a.Kind != OCI:
+	case len(a.Command) == 0 && !slices.Contains([]Kind{OCI, Made, Loose}, a.Kind):
 		return refusal.Newf(refusal.Malformed, "%s: image.json names no command", i.Dir)
-	case !slices.Contains([]Kind{Built, Compiled, OCI, Host}, a.Kind):
-		return refusal.Newf(refusal.Malformed, "%s: image.json says that the image is %.40q, expected %s, %s, %s or %s", i.Dir, a.Kind, Built, Compiled, OCI, Host)
+	case !slices.Contains(kinds, a.Kind):
+		return refusal.Newf(refusal.Malformed, "%s: image.json says that the image is %.40q, expected one of %s", i.Dir, a.Kind, kinds)
 	case a.Pinned != a.Kind.pinned():
 		return refusal.Newf(refusal.Malformed, "%s: image.json says pinned: %t of an image of the kind %s", i.Dir, a.Pinned, a.Kind).
 			WithHint("the image was changed; remove its folder and make it again")
@@ -156,7 +161,7 @@ func (i *Image) Hold() (*identity.Tree, error) {
 	if err != nil {
 		return nil, refusal.Newf(refusal.Unreadable, "image %s: %w", i.Digest, err)
 	}
-	got, err := treeDigest(i.Dir)
+	got, err := treeDigest(i.Dir, nil)
 	if err != nil {
 		return nil, refusal.Newf(refusal.Unreadable, "image %s: %w", i.Digest, err)
 	}
@@ -174,8 +179,9 @@ func (i *Image) Hold() (*identity.Tree, error) {
 	return tree, nil
 }
 
-// treeDigest hashes a tree.
-func treeDigest(dir string) (string, error) {
+// treeDigest hashes a tree. known are lines of files below its root folder that need
+// not be read again.
+func treeDigest(dir string, known map[string]string) (string, error) {
 	var lines []string
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || p == dir {
@@ -185,9 +191,11 @@ func treeDigest(dir string) (string, error) {
 		if err != nil {
 			return err
 		}
-		line, err := treeLine(p, d)
-		if err != nil {
-			return err
+		line := known[strings.TrimPrefix(rel, "root/")]
+		if line == "" || !d.Type().IsRegular() || !strings.HasPrefix(rel, "root/") {
+			if line, err = treeLine(p, d); err != nil {
+				return err
+			}
 		}
 		lines = append(lines, line+" "+escapePath(filepath.ToSlash(rel))+"\n")
 		return nil
@@ -289,7 +297,12 @@ func Find(cache, digest string) (*Image, error) {
 // A draft is an image being made. Until finish it is a folder that
 // nothing looks at; a crash leaves only that, under a name that starts with a
 // dot.
-type draft struct{ cache, dir string }
+type draft struct {
+	cache, dir string
+	// lines are those of the tree's files that were hashed while they were written;
+	// nil if none was, and then their modes may have to be settled too.
+	lines map[string]string
+}
 
 func newDraft(cache string) (*draft, error) {
 	if err := os.MkdirAll(cache, 0o755); err != nil {
@@ -320,11 +333,11 @@ func (d *draft) finish(about About) (*Image, error) {
 		if err := os.RemoveAll(p); err != nil {
 			return nil, refusal.Newf(refusal.WriteFailed, "making image: %w", err)
 		}
-		if err := os.Mkdir(p, 0o755); err != nil {
+		if err := errors.Join(os.Mkdir(p, 0o755), os.Chmod(p, 0o755)); err != nil {
 			return nil, refusal.Newf(refusal.WriteFailed, "making image: %w", err)
 		}
 	}
-	if err := settleModes(d.dir); err != nil {
+	if err := d.settleModes(); err != nil {
 		return nil, refusal.Newf(refusal.WriteFailed, "making image: %w", err)
 	}
 	digest, err := d.digest(about)
@@ -357,13 +370,16 @@ func (d *draft) digest(about About) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return treeDigest(d.dir)
+	return treeDigest(d.dir, d.lines)
 }
 
 // settleModes makes everything readable for all, whatever the umask was: as
 // root the sandbox reads the image as another user.
-func settleModes(dir string) error {
-	return filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+func (d *draft) settleModes() error {
+	if d.lines != nil { // they were while it was written
+		return os.Chmod(d.root(), 0o755)
+	}
+	return filepath.WalkDir(d.dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.Type() == fs.ModeSymlink {
 			return err
 		}

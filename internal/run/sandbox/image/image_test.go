@@ -171,16 +171,16 @@ func newOCI(t *testing.T) ociWriter {
 	return w
 }
 
-func (w ociWriter) blob(content []byte) ociDescriptor {
+func (w ociWriter) blob(content []byte) OCIDescriptor {
 	w.t.Helper()
 	sum := fmt.Sprintf("%x", sha256.Sum256(content))
 	if err := os.WriteFile(filepath.Join(w.dir, "blobs/sha256", sum), content, 0o644); err != nil {
 		w.t.Fatal(err)
 	}
-	return ociDescriptor{Digest: "sha256:" + sum, Size: int64(len(content))}
+	return OCIDescriptor{Digest: "sha256:" + sum, Size: int64(len(content))}
 }
 
-func (w ociWriter) layer(headers ...tar.Header) ociDescriptor {
+func (w ociWriter) layer(headers ...tar.Header) OCIDescriptor {
 	w.t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -205,7 +205,7 @@ func (w ociWriter) layer(headers ...tar.Header) ociDescriptor {
 	return d
 }
 
-func (w ociWriter) manifest(layers ...ociDescriptor) string {
+func (w ociWriter) manifest(layers ...OCIDescriptor) string {
 	w.t.Helper()
 	b, err := json.Marshal(map[string]any{"schemaVersion": 2, "layers": layers})
 	if err != nil {
@@ -361,7 +361,7 @@ func relabel(t *testing.T, i *Image, edit func(map[string]any)) string {
 	if err := os.WriteFile(p, append(b, '\n'), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	d, err := treeDigest(i.Dir)
+	d, err := treeDigest(i.Dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
