@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -40,6 +41,7 @@ type Budget struct {
 	mu              sync.Mutex
 	spent, reserved int64
 	calls           int64
+	settled         chan struct{} // closed when a call has been settled; nil if none waits for it
 }
 
 // NewBudget returns a budget of so many micro-dollars.
@@ -67,10 +69,23 @@ func (b *Budget) Spent() int64 {
 func (b *Budget) Spend(microUSD int64) { b.settle(0, microUSD) }
 
 // reserve sets aside the most that a call can cost. What is set aside is given back by
-// settle, which is nil if the call may not be sent.
-func (b *Budget) reserve(e *Endpoint, amount int64) (settle func(cost int64) error, err error) {
-	if err := b.setAside(amount); err != nil {
-		return nil, err
+// settle, which is nil if the call may not be sent. A call that would fit if calls under
+// way cost nothing waits for them: they mostly cost far less than their most, and which
+// cases a limit cuts off must not follow from how many ran at once.
+func (b *Budget) reserve(ctx context.Context, e *Endpoint, amount int64) (settle func(cost int64) error, err error) {
+	for {
+		settled, err := b.setAside(amount)
+		if err != nil {
+			return nil, err
+		}
+		if settled == nil {
+			break
+		}
+		select {
+		case <-settled:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
 	var day func(int64) error
 	if b.purse != nil {
@@ -88,21 +103,28 @@ func (b *Budget) reserve(e *Endpoint, amount int64) (settle func(cost int64) err
 	}, nil
 }
 
-func (b *Budget) setAside(amount int64) error {
+// setAside takes the amount, or says what to wait for.
+func (b *Budget) setAside(amount int64) (settled <-chan struct{}, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if left := b.limit.MicroUSD - b.spent - b.reserved; amount > left && b.limit.MicroUSD > 0 {
-		return refusal.Newf(refusal.LimitReached, "the next call can cost %s and %s are left of %s; it was not sent",
+		if amount <= left+b.reserved {
+			if b.settled == nil {
+				b.settled = make(chan struct{})
+			}
+			return b.settled, nil
+		}
+		return nil, refusal.Newf(refusal.LimitReached, "the next call can cost %s and %s are left of %s; it was not sent",
 			plain.Dollars(amount), plain.Dollars(left), plain.Dollars(b.limit.MicroUSD)).
 			WithHint("allow more with --max-cost, or bound the call: max_tokens in the request, max_output_tokens in %s", SettingsFile)
 	}
 	if b.limit.Calls > 0 && b.calls >= b.limit.Calls {
-		return refusal.Newf(refusal.LimitReached, "all of %s were made; the next was not sent", plain.Plural(int(b.limit.Calls), "call")).
+		return nil, refusal.Newf(refusal.LimitReached, "all of %s were made; the next was not sent", plain.Plural(int(b.limit.Calls), "call")).
 			WithHint("allow more with --max-calls")
 	}
 	b.reserved += amount
 	b.calls++
-	return nil
+	return nil, nil
 }
 
 // settle replaces what was set aside by what is known now.
@@ -111,6 +133,10 @@ func (b *Budget) settle(reserved, cost int64) {
 	defer b.mu.Unlock()
 	b.reserved -= reserved
 	b.spent += cost
+	if b.settled != nil {
+		close(b.settled)
+		b.settled = nil
+	}
 }
 
 // inputOverhead is what a provider adds to a request by itself: the frames of

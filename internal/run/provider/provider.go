@@ -259,7 +259,7 @@ func (c *call) run(ctx context.Context) (*cassette.Interaction, error) {
 			return nil, err
 		}
 		if l.cfg.Budget != nil {
-			if c.settled, err = l.cfg.Budget.reserve(c.endpoint, c.most); err != nil {
+			if c.settled, err = l.cfg.Budget.reserve(ctx, c.endpoint, c.most); err != nil {
 				pass.leave(nil)
 				return nil, err
 			}
