@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -219,6 +220,9 @@ func (a *actor) ask(p *trajectory.ModelCallStarted) error {
 			return errors.New("the prompt is not the request")
 		}
 		prompt = nil
+	}
+	if prompt != nil && !slices.Equal(p.Files, a.s.newFiles(prompt)) {
+		return errors.New("the files that it lists are not those of the prompt")
 	}
 	it, err := a.r.Ask(p, prompt, a.s.turn)
 	if errors.Is(err, ErrNotAsked) || errors.Is(err, ErrHidden) {
