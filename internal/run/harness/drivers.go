@@ -16,7 +16,6 @@ import (
 	"tallystick/internal/run/journal"
 	"tallystick/internal/run/scenario"
 	"tallystick/internal/run/session"
-	"tallystick/internal/run/tools"
 	"tallystick/internal/run/trajectory"
 )
 
@@ -365,16 +364,6 @@ func (a *attempt) standing() Standing {
 	return Standing{CostMicroUSD: spent, Unpriced: unpriced, Disagreed: a.disagreed}
 }
 
-// staysHere says why a case cannot be driven on another machine.
-func (w *Worker) staysHere(c *scenario.Task) string {
-	isMCP := func(d tools.Definition) bool { return strings.HasPrefix(d.Source, tools.MCPPrefix) }
-	switch {
-	case w.cfg.Live != nil && slices.ContainsFunc(c.Scenario.Tools, isMCP):
-		return "it calls MCP servers, which are reached from this machine only"
-	}
-	return ""
-}
-
 // refused is inLedger for drivers, which may be told something at any time: what comes
 // after the attempt has ended is as if it had come after the program has.
 func (a *attempt) refused(e evidence.IntegrityEvent) error {
@@ -542,12 +531,15 @@ func (w *Worker) gradeFrom(ctx context.Context, claim Claim, index int, j Job) (
 	if source == "authored" {
 		h.Authored = models
 	}
-	if live, ok := r.live.(LiveTools); ok {
-		defer live.Close()
-	}
 	if r.live != nil {
 		r.heard = &books{Recording: r.live}
 		h.Live = r.heard
+	}
+	if live, ok := r.live.(LiveTools); ok {
+		defer live.Close()
+		if err := r.openTools(live); err != nil {
+			return nil, err
+		}
 	}
 	driven, err := claim.Drive(ctx, h)
 	if err != nil {

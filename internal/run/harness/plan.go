@@ -229,10 +229,6 @@ func (w *Worker) choose() (chosen []int, offered []string, err error) {
 	chosen = w.cfg.Spec.take(chosen, func(i int) string { return looked[i].id })
 	for _, i := range chosen {
 		l := looked[i]
-		if w.cfg.Drivers != nil && l.stays != "" {
-			return nil, nil, refusal.Newf(refusal.Usage, "case %s cannot be run over a fleet: %s", l.id, l.stays).
-				WithHint("run the class on one machine, without --fleet; or leave such cases out with --case '!GLOB'")
-		}
 		w.judged, w.viewed, w.usesRubric, w.usesTest = w.judged || l.judged, w.viewed || l.viewed, w.usesRubric || l.rubric, w.usesTest || l.test
 		for _, name := range l.embedders {
 			if !slices.Contains(w.embedders, name) {
@@ -263,7 +259,6 @@ type look struct {
 	askings                        []digest.Content
 	tools                          []string // that the case offers, and agent_tools
 	trees                          []digest.Content
-	stays                          string // why the case cannot be driven elsewhere; "" if it can
 	err                            error
 }
 
@@ -304,7 +299,6 @@ func (w *Worker) lookAt(i int) look {
 	selected := w.cfg.Spec.Matches(c.ID, c.Tags) && (w.cfg.Select == nil || w.cfg.Select(c))
 	l := look{id: c.ID, tags: c.Tags, selected: selected, judged: grader.UsesJudge(), viewed: w.cfg.Spec.SecondView == evidence.ViewedByJudge && grader.ViewsWithJudge(), panel: grader.Judges(), embedders: grader.Embedders(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil, trees: c.Scenario.Trees()}
 	l.tools, _ = w.toolsOf(c)
-	l.stays = w.staysHere(c)
 	if l.askings, err = grader.Askings(); err != nil {
 		return look{err: fmt.Errorf("case %s: %w", c.ID, err)}
 	}
