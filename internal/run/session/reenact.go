@@ -227,6 +227,11 @@ func (a *actor) ask(p *trajectory.ModelCallStarted) error {
 	if prompt != nil && !slices.Equal(p.Files, a.s.newFiles(prompt)) {
 		return errors.New("the files that it lists are not those of the prompt")
 	}
+	for _, f := range p.Files {
+		if _, ok := a.r.Contents[f.Digest]; !ok {
+			return fmt.Errorf("the file %s is missing", f.Digest)
+		}
+	}
 	it, err := a.r.Ask(p, prompt, a.s.turn)
 	if errors.Is(err, ErrNotAsked) || errors.Is(err, ErrHidden) {
 		return err
