@@ -134,7 +134,8 @@ func cmdPeople(ts *testscript.TestScript, neg bool, args []string) {
 // provider FILE starts a model provider on this machine, at $PROVIDER, that
 // answers a request with the second column of the first line of FILE whose first
 // column the request contains. A script can record from it as from a real one. After
-// "body:" or "events:" the column is the body or the stream itself.
+// "body:" or "events:" the column is the body or the stream itself. After
+// "together:N:" nothing is answered before N such requests wait at the same time.
 func startProvider(t *testing.T, ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: provider FILE")
@@ -148,6 +149,7 @@ func startProvider(t *testing.T, ts *testscript.TestScript, neg bool, args []str
 		answers = append(answers, [2]string{asked, reply})
 	}
 	var served atomic.Int64
+	waiting, all := 0, make(chan struct{})
 	server := fakemodel.Answer(t, func(q fakemodel.Request) fakemodel.Reply {
 		for _, a := range answers {
 			if strings.Contains(string(q.Body), a[0]) {
@@ -156,6 +158,13 @@ func startProvider(t *testing.T, ts *testscript.TestScript, neg bool, args []str
 				}
 				if events, ok := strings.CutPrefix(a[1], "events:"); ok {
 					return fakemodel.Reply{Events: []string{strings.ReplaceAll(events, `\n`, "\n")}}
+				}
+				if rest, ok := strings.CutPrefix(a[1], "together:"); ok {
+					number, text, _ := strings.Cut(rest, ":")
+					if waiting++; strconv.Itoa(waiting) == number {
+						close(all)
+					}
+					return fakemodel.Reply{Text: text, Wait: all}
 				}
 				return fakemodel.Reply{Text: strings.ReplaceAll(a[1], "{n}", strconv.FormatInt(served.Add(1), 10))}
 			}

@@ -22,4 +22,4 @@ echo "node $(node --version), $("$dir/python/bin/python" --version)"
 (cd "$dir" && npm ls --depth=0 | sed 1d)
 "$dir/python/bin/pip" freeze --disable-pip-version-check | grep -Ei '^(openai|anthropic|boto3|google-genai|mcp)=='
 cd "$here/../.."
-TALLY_CLIENTS="$dir" go test ./internal/run/gateway -count=1 -v -timeout 300s -run '^(TestOfficialClients|TestEveryAPIByItsSDK)$'
+TALLY_CLIENTS="$dir" go test ./internal/run/gateway -count=1 -v -timeout 1200s -run '^(TestOfficialClients|TestEveryAPIByItsSDK)$'

@@ -345,7 +345,8 @@ type Beat struct {
 // A ModelCall asks the coordinator to make a model call of a live case, or of one
 // whose model's replies a person wrote. Call is a name
 // of the worker's choice: who asks with the same one again, because the answer was lost,
-// is given the same answer.
+// is given the same answer. With Tool it is a call of a tool of an MCP server, and Body
+// are the arguments.
 type ModelCall struct {
 	Fleet  string `json:"fleet"`
 	Ticket string `json:"ticket"`
@@ -353,16 +354,53 @@ type ModelCall struct {
 	API    string `json:"api"`
 	Body   string `json:"body"`
 	Turn   int    `json:"turn,omitempty"` // in which the agent asks
+	Tool   string `json:"tool,omitempty"`
 }
 
 // A ModelReply answers a [ModelCall]: the recorded exchange, or where it can be fetched,
 // or why there is none.
 type ModelReply struct {
 	Interaction *cassette.Interaction `json:"interaction,omitempty"`
+	Tool        *ToolResult           `json:"tool,omitempty"`
 	Blob        *File                 `json:"blob,omitempty"`
 	Name        refusal.Name          `json:"name,omitempty"`
 	Error       string                `json:"error,omitempty"`
 	Hint        string                `json:"hint,omitempty"`
+}
+
+// A ToolResult is what came of a call of a tool.
+type ToolResult struct {
+	JSON      canon.RawMessage `json:"json,omitempty"`
+	Error     string           `json:"error,omitempty"`
+	Source    string           `json:"source"`
+	Trust     string           `json:"trust,omitempty"`
+	LatencyMS int64            `json:"latency_ms"`
+	Findings  []ToolFinding    `json:"findings,omitempty"`
+}
+
+// A ToolFinding is something odd about a result.
+type ToolFinding struct {
+	Name     string            `json:"name"`
+	Detail   string            `json:"detail"`
+	Severity evidence.Severity `json:"severity"`
+}
+
+// ResultOf is a result as it travels.
+func ResultOf(r tools.Result) *ToolResult {
+	t := &ToolResult{JSON: r.JSON, Error: r.Error, Source: r.Source, Trust: r.Trust, LatencyMS: r.Latency.Milliseconds()}
+	for _, f := range r.Findings {
+		t.Findings = append(t.Findings, ToolFinding(f))
+	}
+	return t
+}
+
+// Result is the result that travelled.
+func (t *ToolResult) Result() tools.Result {
+	r := tools.Result{JSON: t.JSON, Error: t.Error, Source: t.Source, Trust: t.Trust, Latency: time.Duration(t.LatencyMS) * time.Millisecond}
+	for _, f := range t.Findings {
+		r.Findings = append(r.Findings, tools.Finding(f))
+	}
+	return r
 }
 
 // A Part says of which piece the bytes after it are the next ones.

@@ -2,9 +2,11 @@ package lab
 
 import (
 	"fmt"
+	"path/filepath"
 
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/record/workspace"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/harness"
 	"tallystick/internal/run/judge"
@@ -75,6 +77,9 @@ func (s *Setup) access() (*provider.Access, error) {
 	access, err := settings.Access(s.place.Getenv)
 	if err != nil {
 		return nil, err
+	}
+	if state, err := workspace.StateDir(s.place.Getenv); err == nil {
+		access.Among(filepath.Join(state, "asking"), s.place.Path(".")+" "+s.Spec.Class)
 	}
 	if err := access.Egress(s.Target.Egress, s.place.Path("."), s.place.Getenv); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Target.File(), err)

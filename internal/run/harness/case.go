@@ -96,6 +96,9 @@ func (r *run) prepare() (remove func(), err error) {
 		return fail(err)
 	}
 	var toolBox session.ToolBox = box
+	if r.alone && r.heard != nil {
+		toolBox = bookTools{box, r.heard}
+	}
 	if live, ok := r.live.(LiveTools); ok {
 		toolBox = live.ToolBox(box)
 		clear := remove

@@ -16,7 +16,6 @@ import (
 	"tallystick/internal/run/journal"
 	"tallystick/internal/run/scenario"
 	"tallystick/internal/run/session"
-	"tallystick/internal/run/tools"
 	"tallystick/internal/run/trajectory"
 )
 
@@ -366,12 +365,8 @@ func (a *attempt) standing() Standing {
 }
 
 // staysHere says why a case cannot be driven on another machine.
-func (w *Worker) staysHere(c *scenario.Task) string {
-	isMCP := func(d tools.Definition) bool { return strings.HasPrefix(d.Source, tools.MCPPrefix) }
-	switch {
-	case w.cfg.Live != nil && slices.ContainsFunc(c.Scenario.Tools, isMCP):
-		return "it calls MCP servers, which are reached from this machine only"
-	case c.Scenario.User != nil:
+func staysHere(c *scenario.Task) string {
+	if c.Scenario.User != nil {
 		return "it has a simulated user, who answers on this machine only"
 	}
 	return ""
@@ -544,12 +539,15 @@ func (w *Worker) gradeFrom(ctx context.Context, claim Claim, index int, j Job) (
 	if source == "authored" {
 		h.Authored = models
 	}
-	if live, ok := r.live.(LiveTools); ok {
-		defer live.Close()
-	}
 	if r.live != nil {
 		r.heard = &books{Recording: r.live}
 		h.Live = r.heard
+	}
+	if live, ok := r.live.(LiveTools); ok {
+		defer live.Close()
+		if err := r.openTools(live); err != nil {
+			return nil, err
+		}
 	}
 	driven, err := claim.Drive(ctx, h)
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
-	"tallystick/internal/run/scenario"
 )
 
 // A crew drives cases in this process as workers of a fleet do: without the bench, and
@@ -388,17 +387,4 @@ func stoppedRun(t *testing.T, c *crew, p *place) *DriveResult {
 		t.Fatal(err)
 	}
 	return d
-}
-
-// TestLiveMCPStaysHere: such a case is refused before anything is registered.
-func TestLiveMCPStaysHere(t *testing.T) {
-	p := newPlace(t, `{"id":"rent","input":"Pay.","tools":[{"name":"pay","remote":"echo","class":"write","source":"mcp:bank"}],"expected":"done","grade":{"kind":"exact"}}`)
-	n := &notebook{}
-	_, err := p.run(context.Background(), func(s *setup) {
-		inNotebook(t, n)(s)
-		s.Drivers, s.Live = &crew{}, playing(func(*scenario.Task) (Recording, error) { return nil, errors.New("asked") })
-	})
-	if !refusal.Is(err, refusal.Usage) || !strings.Contains(err.Error(), "case rent cannot be run over a fleet: it calls MCP servers") || len(n.entries) != 0 {
-		t.Errorf("got %v and the entries %s", err, n.kinds())
-	}
 }

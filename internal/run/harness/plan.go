@@ -39,6 +39,11 @@ const longPlan = 500
 // together share one sync.
 const manyAtOnce = 256
 
+// waitingAtOnce is how many cases that may ask a live model run side by side: an
+// agent that waits for an answer needs no processor, so that their number says
+// nothing. How much a provider is asked at once its limits say.
+const waitingAtOnce = 16
+
 // A prospect is a run of which nothing has run yet: who does it, the plan that its
 // config promises, and the jobs of the plan in their order.
 type prospect struct {
@@ -315,7 +320,7 @@ func (w *Worker) lookAt(i int) look {
 		}
 		l.script, l.modelUser = u.Script, !u.IsScripted()
 	}
-	l.stays = w.staysHere(c)
+	l.stays = staysHere(c)
 	if l.askings, err = grader.Askings(); err != nil {
 		return look{err: fmt.Errorf("case %s: %w", c.ID, err)}
 	}
@@ -600,6 +605,8 @@ func (a *attempt) atOnce() int {
 		n = a.cfg.Drivers.AtOnce()
 	case a.replaysBuiltin():
 		n = manyAtOnce
+	case a.cfg.Live != nil && a.cfg.Spec.Pays():
+		n = max(waitingAtOnce, runtime.NumCPU())
 	}
 	return atOnce(n, len(a.left))
 }

@@ -10,6 +10,7 @@ import (
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/cassette"
+	"tallystick/internal/run/policy"
 	"tallystick/internal/run/session"
 	"tallystick/internal/run/tools"
 	"tallystick/internal/run/trajectory"
@@ -24,6 +25,12 @@ type books struct {
 	mu    sync.Mutex
 	clock int // of questions and answers
 	calls []*booked
+
+	state    *tools.State     // of the case's tools, where some are of MCP servers
+	box      session.ToolBox  // that calls these
+	policy   *policy.Enforcer // over these calls alone
+	toolTurn sync.Mutex       // held while one is made
+	tools    []*bookedTool
 }
 
 // A booked is one call.
@@ -78,6 +85,11 @@ func (b *books) untold() error {
 	for i, c := range b.calls {
 		if !c.told {
 			return foreign("the trajectory leaves out model call %d of %d that were made for it", i+1, len(b.calls))
+		}
+	}
+	for i, t := range b.tools {
+		if !t.told {
+			return foreign("the trajectory leaves out call %d of %d of tools that were made for it: %.100q", i+1, len(b.tools), t.name)
 		}
 	}
 	return nil
@@ -192,6 +204,9 @@ func (r *run) reenact(v *trajectory.Verified) error {
 		ask.script = session.NewScript(own)
 	}
 	re := session.Reenactment{Contents: r.result.Contents, Ask: ask.ask, Answered: ask.answered, Estimated: ask.estimated, Cut: r.heard != nil}
+	if r.heard != nil {
+		re.Live = r.heard.tellTool
+	}
 	for _, t := range c.Scenario.Turns {
 		re.Turns = append(re.Turns, t.Text)
 	}

@@ -20,6 +20,7 @@ import (
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/scenario"
 	"tallystick/internal/run/session"
+	"tallystick/internal/run/tools"
 	"tallystick/internal/run/trajectory"
 	"tallystick/internal/run/wire"
 )
@@ -39,7 +40,7 @@ const behindGateway = "version: 1\nkind: command\ncommand: {command: [cat]}\n"
 
 // gatewayLine is a case with tools of every kind that a gateway has.
 const gatewayLine = `{"id":"g","turns":[{"text":"go"},{"text":"on"}],"files":{"a.txt":"one"},` +
-	`"tools":[{"name":"fs_write","source":"folder"},{"name":"lookup","class":"read","replies":[{"result":{"n":1},"times":1,"latency_ms":7,"tokens":3,"cost_microdollars":2},{"result":{"n":2}}]},{"name":"rm","class":"privileged","replies":[{"result":"gone"}]}],` +
+	`"tools":[{"name":"fs_write","source":"folder"},{"name":"lookup","class":"read","replies":[{"result":{"n":1},"times":1,"latency_ms":7,"tokens":3,"cost_microdollars":2},{"result":{"n":2}}]},{"name":"rm","class":"privileged","replies":[{"result":"gone"}]},{"name":"pay","class":"write","source":"mcp:bank"}],` +
 	`"model":[{"text":"first","tokens_in":5,"tokens_out":6,"latency_ms":11,"cost_microdollars":4,"tool_calls":[{"name":"own","args":{"q":1}}]},{"text":"second","tokens_in":9,"latency_ms":1}],"expected":"done","grade":{"kind":"exact"}}`
 
 const gatewayPolicy = `version: 1
@@ -48,7 +49,7 @@ trust: scratch
 current_tier: bronze
 limits: {wall_clock_seconds: 60, memory_bytes: 1073741824, turns: 100, tokens: 1000000, cost_microdollars: 1000000}
 governance: restricted
-policy: {mode: restricted, allow: [lookup, nothing, fs_write], max_cost_microdollars: 100000, max_tool_calls: 3}
+policy: {mode: restricted, allow: [lookup, nothing, fs_write, pay], max_cost_microdollars: 100000, max_tool_calls: 3}
 isolation: {classes: [gvisor], scope: case, allow_weaker: false}
 judged_scores_count: false
 `
@@ -90,8 +91,9 @@ func (k *worked) drive() *DriveResult {
 	}
 	if k.live != nil {
 		// It asks the coordinator, which writes down what it asks.
-		k.heard = &books{Recording: k.live}
-		k.w.cfg.Live = playing(func(*scenario.Task) (Recording, error) { return k.heard, nil })
+		k.heard, _ = openBooks(k.T, k.w.rules.Policy())
+		k.heard.Recording = k.live
+		k.w.cfg.Live = playing(func(*scenario.Task) (Recording, error) { return workedLive{k.heard}, nil })
 	}
 	remove, err := r.prepare()
 	if err != nil {
@@ -129,6 +131,11 @@ func (k *worked) accept(d *DriveResult) (string, error) {
 			again := *c
 			again.told = false
 			r.heard.calls = append(r.heard.calls, &again)
+		}
+		for _, c := range k.heard.tools {
+			again := *c
+			again.told = false
+			r.heard.tools = append(r.heard.tools, &again)
 		}
 	} else if _, _, err := r.models(); err != nil {
 		k.Fatal(err)
@@ -170,6 +177,24 @@ func (m *modelsByNumber) Call(_ context.Context, api wire.API, body []byte, _ fu
 	return &cassette.Interaction{Key: request.Key, LatencyMS: int64(10 * m.n), Model: call}, nil
 }
 
+// workedLive is the live side that a worker has: the coordinator's books.
+type workedLive struct{ *books }
+
+func (w workedLive) ToolBox(state *tools.State) session.ToolBox { return workedTools{state, w.books} }
+func (workedLive) Close()                                       {}
+
+type workedTools struct {
+	*tools.State
+	b *books
+}
+
+func (w workedTools) Call(ctx context.Context, name string, args []byte) (tools.Result, error) {
+	if _, ok := isLive(w.State, name); ok {
+		return w.b.CallTool(ctx, name, args)
+	}
+	return w.State.Call(ctx, name, args)
+}
+
 func asks(s *session.Session, text string) error {
 	_, err := s.Model(context.Background(), "openai.chat", []byte(fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text)), nil)
 	return err
@@ -177,7 +202,7 @@ func asks(s *session.Session, text string) error {
 
 // program is what the program under test does: models, tools that are answered, one that
 // is denied, one that does not exist, a file through a tool and one of its own.
-func program(t *testing.T) func(*session.Session, *session.Folder) string {
+func program(t *testing.T, live bool) func(*session.Session, *session.Folder) string {
 	return func(s *session.Session, f *session.Folder) string {
 		must := func(err error) {
 			t.Helper()
@@ -191,7 +216,10 @@ func program(t *testing.T) func(*session.Session, *session.Folder) string {
 			must(err)
 		}
 		must(s.StartTurn("", "go"))
-		must(asks(s, "one"))
+		must(asks(s, "data:image/png;base64,iVBORw0KGgo="))
+		if live {
+			tool("pay", `{"to":"me"}`)
+		}
 		tool("lookup", `{"a":1}`)
 		tool("lookup", `{"a":2}`)
 		tool("rm", `{"all":true}`)
@@ -253,7 +281,7 @@ var workersWord = map[string]bool{"transport_request": true, "security_event": t
 func TestEveryEventOfATrajectoryFollows(t *testing.T) {
 	for _, live := range []bool{false, true} {
 		t.Run(fmt.Sprintf("live %t", live), func(t *testing.T) {
-			k := newWorked(t, live, program(t))
+			k := newWorked(t, live, program(t, live))
 			honest, err := k.accept(k.driven)
 			if err != nil {
 				t.Fatalf("an honest result: %v", err)
@@ -357,7 +385,7 @@ var saidByWorkers = []string{".isolation", ".files.diff"}
 // TestEveryMemberOfAResultFollows: each member of a real result is changed, dropped and
 // invented. It is refused, or makes no difference to the record.
 func TestEveryMemberOfAResultFollows(t *testing.T) {
-	k := newWorked(t, false, program(t))
+	k := newWorked(t, false, program(t, false))
 	honest, err := k.accept(k.driven)
 	if err != nil {
 		t.Fatal(err)
@@ -425,7 +453,7 @@ func TestIsolationFollowsFromThePlan(t *testing.T) {
 // TestLiveCallsAreThoseOfTheBooks: a reply that the coordinator gave is in the trajectory
 // as it gave it, once, in that order.
 func TestLiveCallsAreThoseOfTheBooks(t *testing.T) {
-	k := newWorked(t, true, program(t))
+	k := newWorked(t, true, program(t, true))
 	for name, change := range map[string]func(*books){
 		"a call that was made and is not told": func(b *books) {
 			b.calls = append(b.calls, &booked{request: digest.ContentOf(nil), asked: 100})
@@ -435,6 +463,14 @@ func TestLiveCallsAreThoseOfTheBooks(t *testing.T) {
 		"calls in another order": func(b *books) {
 			b.calls[0].asked, b.calls[0].answered, b.calls[1].asked, b.calls[1].answered = 3, 4, 1, 2
 		},
+		"a tool that was called and is not told": func(b *books) { b.tools = append(b.tools, &bookedTool{name: "pay"}) },
+		"a tool that was not called":             func(b *books) { b.tools = nil },
+		"another result of a tool":               func(b *books) { b.tools[0].result.JSON = []byte(`"not paid"`) },
+		"a finding that is not told": func(b *books) {
+			b.tools[0].result.Findings = []tools.Finding{{Name: "x", Detail: "y", Severity: evidence.Warn}}
+		},
+		"a tool that failed": func(b *books) { b.tools[0].err = errors.New("no answer") },
+		"other arguments":    func(b *books) { b.tools[0].args = []byte(`{"to":"you"}`) },
 		"another reply":      func(b *books) { b.calls[0].it, b.calls[1].it = b.calls[1].it, b.calls[0].it },
 		"another cost":       func(b *books) { c := int64(1); b.calls[0].it = withCost(b.calls[0].it, &c) },
 		"a call that failed": func(b *books) { b.calls[0].it, b.calls[0].err = nil, errors.New("no answer") },
@@ -444,6 +480,11 @@ func TestLiveCallsAreThoseOfTheBooks(t *testing.T) {
 		for _, c := range kept.calls {
 			again := *c
 			other.calls = append(other.calls, &again)
+		}
+		for _, c := range kept.tools {
+			again := *c
+			again.told = false
+			other.tools = append(other.tools, &again)
 		}
 		change(other)
 		k.heard = other

@@ -88,22 +88,25 @@ func (b *Budget) reserve(ctx context.Context, e *Endpoint, amount int64, priced 
 		settled := b.settled
 		b.mu.Unlock()
 		settle, err := b.reserveNow(e, amount, priced)
-		if !refusal.Is(err, refusal.LimitReached) && !refusal.Is(err, refusal.NotAnswered) || !b.mayFit(settled) {
+		if !refusal.Is(err, refusal.LimitReached) && !refusal.Is(err, refusal.NotAnswered) || !b.mayFit(amount, settled) {
 			return settle, err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, err
+			return nil, context.Cause(ctx)
 		case <-settled:
 		}
 	}
 }
 
-// mayFit reports whether what did not fit when settled was taken could fit later, or now:
-// calls are under way, or one has ended since.
-func (b *Budget) mayFit(settled chan struct{}) bool {
+// mayFit reports whether an amount that did not fit when settled was taken could fit
+// later, or now: it would fit if the calls under way cost nothing, or one has ended since.
+func (b *Budget) mayFit(amount int64, settled chan struct{}) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.limit.MicroUSD > 0 && amount > b.limit.MicroUSD-b.spent || b.limit.Calls > 0 && b.calls >= b.limit.Calls {
+		return false
+	}
 	return b.underWay > 0 || b.settled != settled
 }
 

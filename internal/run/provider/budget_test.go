@@ -2,9 +2,11 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"math"
 	"sync"
 	"testing"
+	"time"
 
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/wire"
@@ -43,6 +45,41 @@ func TestNothingIsSentThatDoesNotFitIntoTheBudget(t *testing.T) {
 		if got := budget.Spent(); got != int64(30*tt.calls) {
 			t.Errorf("limit %d: spent %d", tt.limit, got)
 		}
+	}
+}
+
+// Of two calls at once the second waits for what the first has cost, if it may fit
+// then: what a limit cuts off does not follow from how many calls ran at once.
+func TestACallWaitsForMoneyThatIsSetAside(t *testing.T) {
+	b := NewBudget(100)
+	settle, err := b.reserve(t.Context(), nil, 90, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// It would not fit even then: no waiting.
+	_, err = b.reserve(t.Context(), nil, 101, true)
+	requireRefusal(t, err, refusal.LimitReached, "it was not sent")
+	second := make(chan error)
+	go func() {
+		_, err := b.reserve(t.Context(), nil, 95, true)
+		second <- err
+	}()
+	select {
+	case err := <-second:
+		t.Fatalf("it did not wait: %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	if err := settle(5); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-second; err != nil {
+		t.Errorf("5 are spent and 95 fit: %v", err)
+	}
+	// And not for ever.
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errSilent)
+	if _, err := b.reserve(ctx, nil, 50, true); !errors.Is(err, errSilent) {
+		t.Errorf("after its case has ended: %v", err)
 	}
 }
 
@@ -182,7 +219,7 @@ func TestCallsWaitForWhatOthersLeave(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := b.reserve(ctx, nil, 80, true); !refusal.Is(err, refusal.LimitReached) {
+	if _, err := b.reserve(ctx, nil, 80, true); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

@@ -3,6 +3,7 @@ package provider
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -148,7 +149,14 @@ func (b *toolBox) Call(ctx context.Context, name string, args []byte) (tools.Res
 	if wrong := b.Check(name, args); wrong != nil {
 		return *wrong, nil
 	}
-	it, err := b.live.call(ctx, server, cmp.Or(d.Remote, d.Name), args, d.Class == policy.Read)
+	how := manner{harmless: d.Class == policy.Read}
+	if d.Pinned != "" {
+		how.unlike = func(l tools.Listing) *tools.Result { return d.Unlike(l, "live") }
+	}
+	it, err := b.live.call(ctx, server, cmp.Or(d.Remote, d.Name), args, how)
+	if unlike := (*unlikeError)(nil); errors.As(err, &unlike) {
+		return *unlike.result, nil
+	}
 	if err != nil {
 		return tools.Result{}, err
 	}

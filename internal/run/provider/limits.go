@@ -49,9 +49,10 @@ func (f *limitsFile) limits() (Limits, error) {
 	return l, nil
 }
 
-// A lane is the way to one provider, for all calls of this process. Calls take
-// it in the order in which they come, as many at once and in a minute as the
-// limits say.
+// A lane is the way to one provider, for all calls of this process: those of all
+// workers of a fleet too, whose calls the coordinator makes. Calls take it in the
+// order in which they come, as many at once and in a minute as this run's part of the
+// limits says (see [company]).
 //
 // It also learns: a provider that says 429 is asked by half as many calls at
 // once, none of them before the time that it names, and by one more after each
@@ -62,9 +63,10 @@ func (f *limitsFile) limits() (Limits, error) {
 // provider is down, a run of a thousand cases does not ask it five thousand
 // times.
 type lane struct {
-	limits Limits
-	now    func() time.Time
-	turn   chan struct{} // holds one token: who has it is first in line
+	limits  Limits
+	now     func() time.Time
+	turn    chan struct{} // holds one token: who has it is first in line
+	company *company      // other runs that ask this provider; nil for none
 
 	mu               sync.Mutex
 	freed            chan struct{} // closed when a call has left
@@ -74,6 +76,8 @@ type lane struct {
 	until            time.Time
 	requests, tokens bucket
 	calls, retries   int64
+	inside           int64       // calls that wait or are on their way
+	rest             *time.Timer // until the company is left
 }
 
 const (
@@ -97,21 +101,22 @@ type bucket struct {
 	at   time.Time
 }
 
-// wait is how long until n more fit. What is more than all of it fits when
-// nothing else is in it.
-func (b *bucket) wait(n int64, now time.Time) time.Duration {
+// wait is how long until n more fit into a part of it. What is more than all of it
+// fits when nothing else is in it.
+func (b *bucket) wait(n int64, part float64, now time.Time) time.Duration {
 	if b.size == 0 {
 		return 0
 	}
+	size := max(1, float64(b.size)*part)
 	if !b.at.IsZero() {
-		b.used = max(0, b.used-now.Sub(b.at).Minutes()*float64(b.size))
+		b.used = max(0, b.used-now.Sub(b.at).Minutes()*size)
 	}
 	b.at = now
-	over := b.used + float64(min(n, b.size)) - float64(b.size)
+	over := b.used + min(float64(n), size) - size
 	if over <= 0 {
 		return 0
 	}
-	return time.Duration(over / float64(b.size) * float64(time.Minute))
+	return time.Duration(over / size * float64(time.Minute))
 }
 
 // A pass is one call on its way.
@@ -121,7 +126,13 @@ type pass struct {
 }
 
 // enter waits until a call may be sent.
-func (l *lane) enter(ctx context.Context, tokens int64) (*pass, error) {
+func (l *lane) enter(ctx context.Context, tokens int64) (_ *pass, err error) {
+	l.arrive()
+	defer func() {
+		if err != nil {
+			l.depart()
+		}
+	}()
 	select {
 	case l.turn <- struct{}{}:
 		defer func() { <-l.turn }()
@@ -148,15 +159,53 @@ func (l *lane) enter(ctx context.Context, tokens int64) (*pass, error) {
 	}
 }
 
-// take takes a place, or says what to wait for: a time, or that a call leaves.
+// arrive counts a call that wants to be made.
+func (l *lane) arrive() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.inside++; l.rest != nil {
+		l.rest.Stop()
+		l.rest = nil
+	}
+}
+
+// depart counts one that has ended. After the last the company is left, but not at
+// once: an agent mostly asks again.
+func (l *lane) depart() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.inside--; l.inside > 0 || l.company == nil {
+		return
+	}
+	l.rest = time.AfterFunc(idle, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.inside == 0 {
+			l.company.leave()
+		}
+	})
+}
+
+// take takes a place, or says what to wait for: a time, or that a call leaves, or
+// whichever comes first.
 func (l *lane) take(tokens int64) (wait time.Duration, freed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	if l.under > 0 && float64(l.under)+1 > l.allowed {
-		return 0, l.freed
+	part, wait := l.company.share()
+	if wait > 0 {
+		return wait, nil
 	}
-	if wait := max(l.until.Sub(now), l.requests.wait(1, now), l.tokens.wait(tokens, now)); wait > 0 {
+	if most := l.most(part); l.under > 0 && float64(l.under)+1 > most {
+		if part < 1 { // another run may end first
+			wait = recount
+		}
+		return wait, l.freed
+	}
+	if wait = max(l.until.Sub(now), l.requests.wait(1, part, now), l.tokens.wait(tokens, part, now)); wait > 0 {
+		if part < 1 {
+			wait = min(wait, max(recount, l.until.Sub(now)))
+		}
 		return wait, nil
 	}
 	l.under++
@@ -167,9 +216,18 @@ func (l *lane) take(tokens int64) (wait time.Duration, freed <-chan struct{}) {
 	return 0, nil
 }
 
+// most is how many calls may be on their way.
+func (l *lane) most(part float64) float64 {
+	if l.limits.CallsAtOnce == 0 {
+		return l.allowed
+	}
+	return min(l.allowed, max(1, math.Floor(float64(l.limits.CallsAtOnce)*part)))
+}
+
 // leave ends a call, with what came of it; nil if it was not sent.
 func (p *pass) leave(r *reply) {
 	l := p.lane
+	defer l.depart()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.under--

@@ -8,6 +8,8 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -237,6 +239,98 @@ func TestALaneKeepsItsLimits(t *testing.T) {
 	}
 	if crowd.allowed < 4.9 || crowd.allowed > 8 {
 		t.Errorf("after a round of answers it allows %v, want one more", crowd.allowed)
+	}
+}
+
+// Runs that ask one provider at the same time share its limits: each class gets an
+// equal part, however many runs it has. What has ended, or was killed, has none.
+func TestRunsShareTheLimitsOfAProvider(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "asking")
+	clock := time.Unix(1000, 0)
+	run := func(key, class string) *lane {
+		s := parseSettings(t, "version: 1\nopenai: {key_env: "+key+", limits: {calls_at_once: 40, requests_per_minute: 80}}")
+		a := openAccess(t, s, nil)
+		a.Among(dir, class)
+		l := a.lanes["openai"]
+		l.now, l.company.now = func() time.Time { return clock }, func() time.Time { return clock }
+		return l
+	}
+	free := func(l *lane) (n int) {
+		if _, wait := l.company.share(); wait > 0 {
+			if w, _ := l.take(1); w != recount {
+				t.Errorf("it does not wait until the others know of it, but %v", w)
+			}
+			clock = clock.Add(wait)
+		}
+		for range 100 {
+			if wait, freed := l.take(1); wait > 0 || freed != nil {
+				break
+			}
+			n++
+		}
+		for range n {
+			l.inside++
+			(&pass{l, 1}).leave(nil)
+		}
+		l.rest.Stop()
+		clock = clock.Add(recount)
+		return n
+	}
+	want := func(l *lane, n int) {
+		t.Helper()
+		if got := free(l); got != n {
+			t.Errorf("%d calls at once, want %d", got, n)
+		}
+	}
+	sums := run("KEY", "sums")
+	want(sums, 40)
+	words, again, other := run("KEY", "words"), run("KEY", "words"), run("OTHER_KEY", "words")
+	want(words, 20)
+	want(sums, 20)
+	want(again, 10)
+	want(words, 10)
+	want(sums, 20)
+	want(other, 40)
+	again.company.leave()
+	want(words, 20)
+	words.company.lock.Close() // as if it was killed: its file is still there
+	words.company.lock = nil
+	want(sums, 40)
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	// The requests of a minute are shared too.
+	words = run("KEY", "words")
+	words.company.share()
+	sums.limits.CallsAtOnce, sums.allowed = 0, math.Inf(1)
+	clock = clock.Add(time.Minute)
+	want(sums, 40)
+}
+
+// Runs that ask more than one provider allows at once never meet a full one, though
+// each of them alone is told that it may ask as much.
+func TestTwoRunsTogetherKeepTheLimit(t *testing.T) {
+	server := &crowded{allows: 8, whole: map[string]int{}}
+	listens := httptest.NewServer(server)
+	defer listens.Close()
+	dir := filepath.Join(t.TempDir(), "asking")
+	var runs [2]*Access
+	for i := range runs {
+		s := parseSettings(t, "version: 1\nopenai:\n  base_url: "+listens.URL+"/v1\n  key_env: TEST_KEY\n  limits: {calls_at_once: 8, retries: 20}"+testPrices)
+		runs[i] = openAccess(t, s, map[string]string{"TEST_KEY": testKey})
+		runs[i].Among(dir, fmt.Sprint(i))
+	}
+	var group sync.WaitGroup
+	for i := range 100 {
+		group.Go(func() {
+			if err := askOnce(runs[i%2], NewBudget(1_000_000), fmt.Sprint(i), false); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if server.full > 0 || len(server.whole) != 100 {
+		t.Errorf("%d calls came to a full provider, %d were answered", server.full, len(server.whole))
 	}
 }
 

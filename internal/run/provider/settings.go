@@ -55,13 +55,14 @@ type Model struct {
 }
 
 // A Server is an MCP server: a command that speaks over its standard input and
-// output, or a URL that speaks streamable HTTP.
+// output, or a URL that speaks streamable HTTP, or the HTTP with SSE of before.
 type Server struct {
 	Command []string
 	Env     map[string]string // given to the command as they are
 	Secrets []string          // names of variables given to the command from our own environment
 
 	URL     string
+	SSE     bool
 	KeyEnv  string // bearer token
 	KeyFile string
 	CAFile  string // certificates besides those of the program; "" for none
@@ -143,6 +144,7 @@ type serverFile struct {
 	KeyFile        string            `json:"key_file,omitempty"`
 	CAFile         string            `json:"ca_file,omitempty"`
 	TimeoutSeconds int64             `json:"timeout_seconds,omitempty"`
+	Transport      string            `json:"transport,omitempty"`
 }
 
 var settingsRules = strictyaml.Rules{
@@ -283,7 +285,7 @@ func (p priceFile) model() (Model, error) {
 
 func (f serverFile) server(name string) (Server, error) {
 	at := func(field string, err error) error { return strictyaml.At([]string{"mcp", name, field}, err) }
-	s := Server{Command: f.Command, Env: f.Env, Secrets: f.Secrets, URL: f.URL, KeyEnv: f.KeyEnv, KeyFile: f.KeyFile, CAFile: f.CAFile}
+	s := Server{Command: f.Command, Env: f.Env, Secrets: f.Secrets, URL: f.URL, SSE: f.Transport == "sse", KeyEnv: f.KeyEnv, KeyFile: f.KeyFile, CAFile: f.CAFile}
 	if err := checkName(name); err != nil {
 		return Server{}, strictyaml.At([]string{"mcp", name}, err)
 	}
@@ -294,6 +296,8 @@ func (f serverFile) server(name string) (Server, error) {
 	switch {
 	case (len(f.Command) == 0) == (f.URL == ""):
 		return Server{}, strictyaml.At([]string{"mcp", name}, errors.New("found both or neither of command and url, expected one"))
+	case f.Transport != "" && (f.URL == "" || f.Transport != "sse" && f.Transport != "http"):
+		return Server{}, at("transport", fmt.Errorf("found %.40q, expected http or sse, of a url", f.Transport))
 	case f.URL != "":
 		if len(f.Env) > 0 || len(f.Secrets) > 0 {
 			return Server{}, strictyaml.At([]string{"mcp", name}, errors.New("env and secrets are for a command; a URL takes key_env or key_file"))

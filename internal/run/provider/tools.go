@@ -15,6 +15,7 @@ import (
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/journal"
+	"tallystick/internal/run/tools"
 )
 
 // mcpVersions are the revisions of MCP that are spoken here, the newest first.
@@ -112,12 +113,24 @@ func (t *LiveTools) Tools(ctx context.Context, server string) ([]canon.RawMessag
 // Call calls a tool. Arguments are a JSON object; none is an empty one. A tool
 // that failed is a result, as the protocol has it.
 func (t *LiveTools) Call(ctx context.Context, server, tool string, arguments []byte) (*cassette.Interaction, error) {
-	return t.call(ctx, server, tool, arguments, false)
+	return t.call(ctx, server, tool, arguments, manner{})
 }
 
-// call is Call; harmless says that the tool only reads, so that a call with an
-// unknown outcome may be made again.
-func (t *LiveTools) call(ctx context.Context, server, tool string, arguments []byte, harmless bool) (*cassette.Interaction, error) {
+// A manner says how a tool is called. Harmless is one that only reads, so that a call
+// with an unknown outcome may be made again. Unlike, if not nil, is given what the
+// server says of its tools before the call is sent, and may refuse it.
+type manner struct {
+	harmless bool
+	unlike   func(tools.Listing) *tools.Result
+}
+
+// An unlikeError says that a call was not sent, because the server says something else
+// of the tool than what is pinned.
+type unlikeError struct{ result *tools.Result }
+
+func (e *unlikeError) Error() string { return e.result.Error }
+
+func (t *LiveTools) call(ctx context.Context, server, tool string, arguments []byte, how manner) (*cassette.Interaction, error) {
 	if len(arguments) == 0 {
 		arguments = []byte(`{}`)
 	}
@@ -128,16 +141,16 @@ func (t *LiveTools) call(ctx context.Context, server, tool string, arguments []b
 	if err != nil {
 		return nil, refusal.Newf(refusal.Malformed, "the arguments of the tool %.60q: %w", tool, err)
 	}
-	return t.exchange(ctx, server, "tools/call", params, harmless)
+	return t.exchange(ctx, server, "tools/call", params, how)
 }
 
 // Exchange makes one request and records it with its answer. Params are JSON
 // or nil. An error of the server is an answer.
 func (t *LiveTools) Exchange(ctx context.Context, server, method string, params []byte) (*cassette.Interaction, error) {
-	return t.exchange(ctx, server, method, params, false)
+	return t.exchange(ctx, server, method, params, manner{})
 }
 
-func (t *LiveTools) exchange(ctx context.Context, server, method string, params []byte, harmless bool) (*cassette.Interaction, error) {
+func (t *LiveTools) exchange(ctx context.Context, server, method string, params []byte, how manner) (*cassette.Interaction, error) {
 	request, err := cassette.MCPRequest(server, method, params, t.cfg.Access.Redactor())
 	if err != nil {
 		return nil, err
@@ -151,7 +164,7 @@ func (t *LiveTools) exchange(ctx context.Context, server, method string, params 
 		if it, err := t.replay(request); it != nil || err != nil {
 			return it, err
 		}
-	} else if made.Unknown() && !harmless {
+	} else if made.Unknown() && !how.harmless {
 		return nil, refusal.Newf(refusal.ProviderFailed, "MCP server %s: a call was sent before the run was interrupted, and its outcome is unknown; it is not sent again, because its tool may have effects", server).
 			WithHint("look at what the tool did, then run the case again; a tool of the class read is called again by itself")
 	}
@@ -163,6 +176,14 @@ func (t *LiveTools) exchange(ctx context.Context, server, method string, params 
 	defer s.mu.Unlock()
 	if err := s.connect(ctx, t); err != nil {
 		return nil, err
+	}
+	if how.unlike != nil {
+		if err := s.list(ctx, t); err != nil {
+			return nil, err
+		}
+		if result := how.unlike(s.listing); result != nil {
+			return nil, &unlikeError{result}
+		}
 	}
 	sent, err := t.intend(made, server, method, request)
 	if err != nil {
@@ -239,6 +260,8 @@ type mcpServer struct {
 	conn   connection
 	failed error // sticky
 	lastID int64
+
+	listing tools.Listing // what it says of its tools; nil before it was asked
 }
 
 // A connection carries messages to a server and back.
@@ -254,6 +277,33 @@ type connection interface {
 	agreed(version string)
 	// close ends the connection; a program has so long to end by itself.
 	close(patience time.Duration)
+}
+
+// list asks the server for its tools, once, and records what it says: not what a
+// recording has of it, since it is this server that will be called.
+func (s *mcpServer) list(ctx context.Context, t *LiveTools) error {
+	if s.listing != nil {
+		return nil
+	}
+	listing, params := tools.Listing{}, []byte(nil)
+	for range maxPages {
+		it, err := s.exchange(ctx, t, "tools/list", params)
+		if err != nil {
+			return err
+		}
+		cursor, err := listing.Add(it.MCP.Result)
+		if err != nil {
+			return s.fail(t, err)
+		}
+		if cursor == "" {
+			s.listing = listing
+			return nil
+		}
+		if params, err = canon.Marshal(map[string]string{"cursor": cursor}); err != nil {
+			return s.fail(t, fmt.Errorf("the cursor of tools/list: %w", err))
+		}
+	}
+	return s.fail(t, fmt.Errorf("tools/list has more than %d pages", maxPages))
 }
 
 // connect starts the server and shakes hands, once.
@@ -281,9 +331,12 @@ func (s *mcpServer) fail(t *LiveTools, err error) error {
 }
 
 func (s *mcpServer) handshake(ctx context.Context, t *LiveTools) (err error) {
-	if len(s.settings.Command) > 0 {
+	switch {
+	case len(s.settings.Command) > 0:
 		s.conn, err = startCommand(s.settings, t.cfg.Access, t.cfg.Dir)
-	} else {
+	case s.settings.SSE:
+		s.conn, err = openSSE(s.name, s.settings, t.cfg.Access)
+	default:
 		s.conn, err = openHTTP(s.name, s.settings, t.cfg.Access)
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/policy"
@@ -28,6 +29,7 @@ type observer struct {
 	results  map[string]*known         // by call
 	byID     map[string]wire.Call
 	spans    map[string]int // how many spans told of a call
+	files    map[digest.Content]bool
 }
 
 // known is what was seen of the results of one call: id, name and arguments.
@@ -85,6 +87,29 @@ func (s *Session) newTools(api wire.API, request []byte) (names []string, defini
 		o.offered[name], definitions[name] = c.Digest, c
 	}
 	return names, definitions
+}
+
+// maxFiles bounds the files that one event lists.
+const maxFiles = 256
+
+// newFiles are the images and documents that a request holds and none before it did.
+// Each is kept once, however many requests repeat it.
+func (s *Session) newFiles(request []byte) (files []trajectory.SentFile) {
+	for _, f := range wire.FilesOf(request) {
+		data := []byte(s.safe(string(f.Data)))
+		d := digest.ContentOf(data)
+		if s.seen.files[d] || len(files) == maxFiles {
+			continue
+		}
+		if s.seen.files == nil {
+			s.seen.files = map[digest.Content]bool{}
+		}
+		s.seen.files[d] = true
+		kind := plain.Line(cutText(s.safe(f.Type), 200))
+		files = append(files, trajectory.SentFile{Bytes: int64(len(data)), Digest: d, Type: cmp.Or(kind, "unknown")})
+		s.keepWhole(d, data)
+	}
+	return files
 }
 
 // observeRequest records the results that the agent sends back. The built-in

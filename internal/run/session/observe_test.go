@@ -1,13 +1,16 @@
 package session
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"tallystick/internal/record/canon"
+	"tallystick/internal/record/digest"
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/policy"
 	"tallystick/internal/run/tools"
@@ -245,5 +248,45 @@ func TestLongIDsStayApart(t *testing.T) {
 	long := strings.Repeat("x", 400)
 	if a, b := shortID(long+"a"), shortID(long+"b"); a == b || len(a) > 512 {
 		t.Errorf("%q and %q", a, b)
+	}
+}
+
+// An image in a message is listed by the request that has it first, and kept once as the
+// bytes that it is, however often the conversation repeats it.
+func TestFilesInMessagesAreKeptOnce(t *testing.T) {
+	png, text := []byte("\x89PNG\r\n\x1a\n not really, \xff\x00"), []byte("a key: sk-proj-0123456789abcdef, in a file")
+	part := func(kind string, data []byte) string {
+		return `{"image_url":{"url":"data:` + kind + `;base64,` + base64.StdEncoding.EncodeToString(data) + `"},"type":"image_url"}`
+	}
+	ask := func(parts ...string) string {
+		return `{"messages":[{"content":[` + strings.Join(parts, ",") + `],"role":"user"}],"model":"m"}`
+	}
+	const reply = `{"choices":[{"finish_reason":"stop","index":0,"message":{"content":"a picture","role":"assistant"}}],"model":"m"}`
+	r, v := exchanged(t, policy.ForMode(policy.Autonomous), nil, wire.OpenAIChat, [][2]string{
+		{ask(part("image/png", png)), reply},
+		{ask(part("image/png", png), part("text/plain", text), part("", []byte("x"))), reply},
+		{ask(part("image/png", png)), reply},
+	})
+	var got []string
+	for e := range v.Events() {
+		p, ok := e.Payload.(*trajectory.ModelCallStarted)
+		if !ok {
+			continue
+		}
+		line := ""
+		for _, f := range p.Files {
+			data := r.Contents[f.Digest]
+			line += fmt.Sprintf("%s %d %t;", f.Type, f.Bytes, int64(len(data)) == f.Bytes && digest.ContentOf(data) == f.Digest)
+			if f.Type == "image/png" && !bytes.Equal(data, png) {
+				t.Errorf("the image is kept as %q", data)
+			}
+			if strings.Contains(string(data), "sk-proj-0123456789") {
+				t.Errorf("a secret is kept: %s", data)
+			}
+		}
+		got = append(got, line)
+	}
+	if want := fmt.Sprintf("image/png %d true;", len(png)); len(got) != 3 || got[0] != want || got[2] != "" || !strings.HasPrefix(got[1], "text/plain ") || !strings.HasSuffix(got[1], "unknown 1 true;") || strings.Contains(got[1], "false") {
+		t.Errorf("listed %q", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +37,8 @@ type Reenactment struct {
 	// reply but estimated from the request as it was sent. Of that only the canonical form
 	// is known here, so that they are compared roughly.
 	Estimated func(*cassette.Interaction, []byte) bool
+	// Live, if not nil, gives what came of a call of a tool of an MCP server.
+	Live func(name string, args []byte) (tools.Result, error)
 	// Cut says that a call may fail on the other machine although it was answered: the
 	// network of a live one.
 	Cut bool
@@ -99,6 +102,7 @@ type actor struct {
 	open     map[string]*asked // model calls that are under way
 	executed map[string]*trajectory.ToolExecuted
 	current  string          // the tool call that is being made
+	untrue   error           // why it cannot have been made
 	hidden   map[string]bool // calls of which secrets were taken out
 	standing map[string]*tools.Snapshot
 }
@@ -219,6 +223,14 @@ func (a *actor) ask(p *trajectory.ModelCallStarted) error {
 			return errors.New("the prompt is not the request")
 		}
 		prompt = nil
+	}
+	if prompt != nil && !slices.Equal(p.Files, a.s.newFiles(prompt)) {
+		return errors.New("the files that it lists are not those of the prompt")
+	}
+	for _, f := range p.Files {
+		if _, ok := a.r.Contents[f.Digest]; !ok {
+			return fmt.Errorf("the file %s is missing", f.Digest)
+		}
 	}
 	it, err := a.r.Ask(p, prompt, a.s.turn)
 	if errors.Is(err, ErrNotAsked) || errors.Is(err, ErrHidden) {
@@ -354,6 +366,9 @@ func (a *actor) tool(p *trajectory.ToolProposed) error {
 		if args != nil && len(p.Name) < 200 && !strings.Contains(string(args)+p.Name, redactedMark) {
 			return errors.New("nothing was taken out of the arguments")
 		}
+		if a.isLive(p.Name) {
+			return ErrHidden
+		}
 		a.s.mu.Lock()
 		a.s.nextCall()
 		a.s.mu.Unlock()
@@ -366,6 +381,9 @@ func (a *actor) tool(p *trajectory.ToolProposed) error {
 		a.standing[p.Call] = &at
 	}
 	_, err = a.s.Tool(context.Background(), ToolCall{Name: p.Name, Args: args, ID: p.ID})
+	if a.untrue != nil {
+		return a.untrue
+	}
 	return stopless(err)
 }
 
@@ -420,11 +438,19 @@ func (a *actor) Definitions() []tools.Definition { return a.box.Definitions() }
 // agent's own folder, as the trajectory has it.
 func (a *actor) Call(ctx context.Context, name string, args []byte) (tools.Result, error) {
 	d, ok := a.box.Lookup(name)
-	if !ok || d.Source != tools.Folder {
+	live := a.isLive(name)
+	if !ok || d.Source != tools.Folder && !live {
 		return a.box.Call(ctx, name, args)
 	}
 	if refused := a.box.Check(name, args); refused != nil {
 		return *refused, nil
+	}
+	if live {
+		r, err := a.r.Live(name, args)
+		if errors.Is(err, ErrNotAsked) {
+			a.untrue = err
+		}
+		return r, err
 	}
 	p := a.executed[a.current]
 	if p == nil {
@@ -444,6 +470,15 @@ func (a *actor) Call(ctx context.Context, name string, args []byte) (tools.Resul
 		return r, errors.New("a tool of the folder costs nothing")
 	}
 	return r, nil
+}
+
+// isLive reports whether a tool is one of an MCP server that was called live.
+func (a *actor) isLive(name string) bool {
+	if a.r.Live == nil || a.box == nil {
+		return false
+	}
+	d, ok := a.box.Lookup(name)
+	return ok && strings.HasPrefix(d.Source, tools.MCPPrefix)
 }
 
 // whole is a text that an event stands for.

@@ -515,7 +515,7 @@ func (s *Session) startModel(api wire.API, request cassette.Request, body []byte
 	id := s.nextCall()
 	s.lastModel = id
 	offered, definitions := s.newTools(api, body)
-	err := s.event(&trajectory.ModelCallStarted{Call: id, Definitions: definitions, Messages: request.Messages, Model: cutText(request.Model, 200), Provider: api.Provider().Name,
+	err := s.event(&trajectory.ModelCallStarted{Call: id, Definitions: definitions, Files: s.newFiles(request.Canonical()), Messages: request.Messages, Model: cutText(request.Model, 200), Provider: api.Provider().Name,
 		Prompt: s.content(string(request.Canonical()), trajectory.PromptHead), Request: digest.ContentOf(request.Canonical()), Tools: offered})
 	if err != nil {
 		return "", err

@@ -50,6 +50,10 @@ type Definition struct {
 	// Remote is what the MCP server calls the tool, if that is not its name.
 	Remote string `json:"remote,omitempty"`
 
+	// Pinned is the digest of what the MCP server says of the tool, so that one that
+	// says something else later is noticed before it is called.
+	Pinned string `json:"pinned,omitempty"`
+
 	// Of a fixture: the replies in the order in which they are tried, the one
 	// for calls that none of them fits, and values that the case starts with.
 	// All tools of a case share one state.

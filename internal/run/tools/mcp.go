@@ -12,6 +12,15 @@ func (s *State) callMCP(t *tool, args []byte) (Result, error) {
 	if len(args) == 0 {
 		args = []byte("{}")
 	}
+	if t.def.Pinned != "" {
+		listing, err := s.listing(t)
+		if err != nil {
+			return Result{}, err
+		}
+		if unlike := t.def.Unlike(listing, "cassette"); unlike != nil {
+			return *unlike, nil
+		}
+	}
 	params, err := canon.Marshal(map[string]any{"arguments": canon.RawMessage(args), "name": t.def.Remote})
 	if err != nil {
 		return Result{}, err

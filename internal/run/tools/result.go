@@ -39,6 +39,7 @@ type Finding struct {
 
 // The names of findings.
 const (
+	ChangedDescription   = "changed_description"    // of an MCP tool, which was not called
 	HiddenCharacters     = "hidden_characters"      // removed from a text
 	OversizeDescription  = "oversize_description"   // cut
 	OversizeResult       = "oversize_result"        // cut, or replaced by an error

@@ -28,10 +28,11 @@ type State struct {
 	player   *cassette.Player
 	redactor *cassette.Redactor
 
-	mu      sync.Mutex
-	values  map[string]any // never changed in place, so that a snapshot keeps it
-	counts  map[string]int64
-	written int64 // bytes that folder tools have written
+	mu       sync.Mutex
+	listings map[string]Listing // of recorded servers
+	values   map[string]any     // never changed in place, so that a snapshot keeps it
+	counts   map[string]int64
+	written  int64 // bytes that folder tools have written
 }
 
 // New makes the tools of one execution. Folder is the case's working folder, ""
@@ -51,7 +52,7 @@ func New(defs []Definition, folder string, player *cassette.Player, redactor *ca
 	}
 	return &State{
 		tools: c.tools, byName: c.byName, folder: folder, player: player, redactor: redactor,
-		values: c.state, counts: map[string]int64{},
+		values: c.state, counts: map[string]int64{}, listings: map[string]Listing{},
 	}, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"tallystick/internal/record/canon"
+	"tallystick/internal/record/digest"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/schema"
 	"tallystick/internal/record/strictyaml"
@@ -232,6 +233,10 @@ func (t *tool) fillSource(bad func(string, string, ...any) error) error {
 		return bad("operation", "only tools of the source folder have one")
 	case d.Remote != "" && !isMCP:
 		return bad("remote", "only tools of an MCP server have one")
+	case d.Pinned != "" && !isMCP:
+		return bad("pinned", "only tools of an MCP server have one")
+	case d.Pinned != "" && !isDigest(d.Pinned):
+		return bad("pinned", "found %.80q, expected the digest of what the server says of the tool, blake3: and 64 hexadecimal digits", d.Pinned)
 	case len(d.Remote) > 256:
 		return bad("remote", "found %d bytes, expected at most 256", len(d.Remote))
 	}
@@ -252,6 +257,11 @@ func (t *tool) fillSource(bad func(string, string, ...any) error) error {
 		return t.fillFolder(bad)
 	}
 	return nil
+}
+
+func isDigest(text string) bool {
+	_, err := digest.ParseContent(text)
+	return err == nil
 }
 
 func (t *tool) compileSchema() (err error) {

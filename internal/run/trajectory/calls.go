@@ -19,12 +19,22 @@ type ModelCallStarted struct {
 	// Definitions are what the request says of tools, where no request before it said
 	// the same: a poisoned description is one of them. The prompt has the whole.
 	Definitions map[string]Content `json:"definitions,omitempty"`
-	Messages    int                `json:"messages"`
-	Model       string             `json:"model"`
-	Prompt      Content            `json:"prompt"`
-	Provider    string             `json:"provider"`
-	Request     digest.Content     `json:"request"`
-	Tools       []string           `json:"tools,omitempty"` // offered to the model for the first time; not in v1
+	// Files are the images and documents that the request holds and none before it did.
+	// The evidence has each by its digest, as the bytes that they are.
+	Files    []SentFile     `json:"files,omitempty"`
+	Messages int            `json:"messages"`
+	Model    string         `json:"model"`
+	Prompt   Content        `json:"prompt"`
+	Provider string         `json:"provider"`
+	Request  digest.Content `json:"request"`
+	Tools    []string       `json:"tools,omitempty"` // offered to the model for the first time; not in v1
+}
+
+// A SentFile is a file in a message to a model. Type is what the request calls it.
+type SentFile struct {
+	Bytes  int64          `json:"bytes"`
+	Digest digest.Content `json:"digest"`
+	Type   string         `json:"type"`
 }
 
 // Type is model_call_started.
@@ -41,7 +51,7 @@ func (p *ModelCallStarted) Subject() (string, bool) { return p.Model, true }
 func (*ModelCallStarted) golden() golden {
 	return golden{
 		line:    []string{"call", "model"},
-		without: []string{"definitions"}, // they are in the request, whose digest stays
+		without: []string{"definitions", "files"}, // they are in the request, whose digest stays
 		changes: []change{{ChangedArguments, []string{"prompt", "request", "messages"}}},
 	}
 }

@@ -289,12 +289,13 @@ func (a *Args) wholeArguments() error {
 }
 
 // Named gives the digests of the texts for which an event stands and of which it may have
-// only the beginning: those, and no others, belong to a trajectory as whole texts.
+// only the beginning, and of the files in a request: those, and no others, belong to a
+// trajectory as whole texts.
 func Named(p Payload) iter.Seq[digest.Content] {
 	return func(yield func(digest.Content) bool) { contentsIn(reflect.ValueOf(p), yield) }
 }
 
-// contentsIn looks for contents and arguments in a payload and all its members.
+// contentsIn looks for contents, arguments and files in a payload and all its members.
 func contentsIn(v reflect.Value, yield func(digest.Content) bool) bool {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -305,6 +306,12 @@ func contentsIn(v reflect.Value, yield func(digest.Content) bool) bool {
 			return yield(x.Digest)
 		case Args:
 			return yield(x.Digest)
+		case ModelCallStarted:
+			for _, f := range x.Files {
+				if !yield(f.Digest) {
+					return false
+				}
+			}
 		}
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() && !contentsIn(v.Field(i), yield) {

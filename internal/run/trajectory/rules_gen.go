@@ -321,6 +321,14 @@ func (p *ModelCallStarted) Validate() error {
 			return within("definitions."+name, err)
 		}
 	}
+	if len(p.Files) > 256 {
+		return broken("files", "has %d elements, expected at most 256", len(p.Files))
+	}
+	for at := range p.Files {
+		if err := p.Files[at].validate(); err != nil {
+			return within("files."+strconv.Itoa(at), err)
+		}
+	}
 	switch {
 	case p.Messages < 0:
 		return broken("messages", "is %d, expected at least 0", p.Messages)
@@ -344,6 +352,21 @@ func (p *ModelCallStarted) Validate() error {
 		if len(item) > 4096 {
 			return broken("tools."+strconv.Itoa(at), "has %d bytes, expected at most 4096", len(item))
 		}
+	}
+	return nil
+}
+
+// validate says which rule of sent_file is broken, or nil.
+func (s *SentFile) validate() error {
+	switch {
+	case s.Bytes < 1:
+		return broken("bytes", "is %d, expected at least 1", s.Bytes)
+	case s.Digest.IsZero():
+		return broken("digest", "is zero")
+	case s.Type == "":
+		return broken("type", "is empty")
+	case len(s.Type) > 512:
+		return broken("type", "has %d bytes, expected at most 512", len(s.Type))
 	}
 	return nil
 }

@@ -261,7 +261,7 @@ An event is one line of [canonical JSON](canonical-json.md). Every required memb
 	for _, typ := range Types() {
 		fmt.Fprintf(&b, "\n## %s\n\n%s", typ, f.Table(f.Documents[string(typ)]))
 	}
-	for _, name := range []string{"content", "args", "reported_score", "line"} {
+	for _, name := range []string{"content", "args", "reported_score", "sent_file", "line"} {
 		fmt.Fprintf(&b, "\n## %s\n\n%s", name, f.Table(f.Shapes[name]))
 	}
 	written(t, "events.md", []byte(b.String()))

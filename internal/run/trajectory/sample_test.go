@@ -51,7 +51,7 @@ func sample(v variation) []step {
 		{1, &MemoryRetrieved{Entries: []string{id("m0")}, Query: textPointer("who am I")}},
 		{1, &ContextCompiled{Admitted: []string{id("m0")}, Budget: 4000, Compression: []string{}, Sections: map[string]int{"system": 100, "history": 20}, Used: 120, Window: 10000}},
 		{1, &Plan{Text: text("look up alice,\nthen pay\n")}},
-		{1, &ModelCallStarted{Call: id("c1"), Definitions: map[string]Content{"transfer": text(`{"description":"Send money.","name":"transfer"}`)}, Messages: 2, Model: "m", Prompt: text("system\nuser"), Provider: "openai", Request: digest.ContentOf([]byte("r")), Tools: []string{"transfer"}}},
+		{1, &ModelCallStarted{Call: id("c1"), Definitions: map[string]Content{"transfer": text(`{"description":"Send money.","name":"transfer"}`)}, Files: []SentFile{{4, digest.ContentOf([]byte("file")), "image/png"}}, Messages: 2, Model: "m", Prompt: text("system\nuser"), Provider: "openai", Request: digest.ContentOf([]byte("r")), Tools: []string{"transfer"}}},
 		{1, &TransportRequest{BytesIn: v.latency, BytesOut: 5, Host: "gateway", LatencyMS: v.latency, Method: "POST", Path: "/v1/chat/completions", Protocol: "openai", Status: 200}},
 		{1, &ModelCallCompleted{Call: id("c1"), CostMicroUSD: v.latency, FinishReason: "tool_calls", LatencyMS: v.latency, Output: text("I will pay."), Source: v.source, TokensIn: 120, TokensOut: 9}},
 		{1, &ToolProposed{Args: NewArgs([]byte(`{"amount":100,"to":{"name":"alice","":1,"a.b":[1,{"x":null}]},"empty":{}}`)), Call: id("c2"), Class: policy.Financial, Name: "transfer", Trust: "pinned"}},

@@ -80,6 +80,7 @@ func schemaDocument(t testing.TB) []byte {
 		{"content", valueSchema(file.Shapes["content"])},
 		{"args", valueSchema(file.Shapes["args"])},
 		{"reported_score", valueSchema(file.Shapes["reported_score"])},
+		{"sent_file", valueSchema(file.Shapes["sent_file"])},
 	}
 	var byType []any
 	for _, typ := range types {

@@ -12,6 +12,7 @@ import (
 
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/share/foreign"
+	"tallystick/internal/share/otel"
 	"tallystick/internal/testing/doubled"
 )
 
@@ -293,6 +294,46 @@ func TestOpenInferenceSpans(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestMemorySpansAreCalls: what an agent says of its memory is a call of a tool by the
+// name of the operation, with records as arguments where it writes and as the result
+// where it searches.
+func TestMemorySpansAreCalls(t *testing.T) {
+	records := `[{"id":"r1","content":"Ana likes tea"}]`
+	file := fileOf([]spanOf{
+		{1, 1, 0, 1, 100, "AGENT", nil},
+		{1, 2, 1, 5, 10, "", []string{"gen_ai.operation.name", "search_memory", "gen_ai.memory.store.id", "s", "gen_ai.memory.query.text", "tea", "gen_ai.memory.records", records}},
+		{1, 3, 1, 11, 12, "", []string{"gen_ai.operation.name", "upsert_memory", "gen_ai.memory.store.id", "s", "gen_ai.memory.records", records}},
+		{1, 4, 1, 13, 14, "", []string{"gen_ai.operation.name", "delete_memory", "gen_ai.memory.record.id", "r1"}},
+		{1, 5, 1, 15, 16, "", []string{"gen_ai.operation.name", "forget_everything"}},
+	}...)
+	for i, file := range [][]byte{file, protoOf(t, file)} {
+		budget := &foreign.Budget{Left: 1 << 20}
+		batch, err := otel.ParseJSON(file)
+		if i == 1 {
+			batch, err = otel.ParseProtobuf(file, budget)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls, err := otel.ToolCalls(budget, batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, c := range calls {
+			got = append(got, fmt.Sprintf("%s %s = %s", c.Result.Name, c.Result.Args, c.Result.Sent))
+		}
+		want := []string{
+			`search_memory {"query":"tea","store":"s"} = ` + records,
+			`upsert_memory {"records":` + records + `,"store":"s"} = `,
+			`delete_memory {"record":"r1"} = `,
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("want -, got +\n%s", d)
+		}
 	}
 }
 

@@ -114,6 +114,9 @@ func (t *story) valueMessages(n *node, key, role string) ([]foreign.Message, err
 
 // documents are what a search found, as a JSON list; "" if the span has none.
 func (n *node) documents() string {
+	if found := n.recalled(); found != "" {
+		return found
+	}
 	const prefix = "retrieval.documents."
 	type document map[string]value
 	found := map[int]document{}

@@ -249,6 +249,9 @@ func (t *story) classify(n *node) {
 	if n.op == "" && kind == "" && n.attrs.text(names[factModel]...) != "" && (n.attrs.text(names[factProvider]...) != "" || n.hasMessages()) {
 		n.op = "chat"
 	}
+	if memoryOperations[n.op] {
+		n.role = toolSpan
+	}
 	switch n.op {
 	case "chat", "generate_content", "text_completion":
 		n.role = modelSpan
@@ -266,6 +269,9 @@ func (t *story) classify(n *node) {
 		}
 		t.early.Add("span of neither the GenAI nor the OpenInference conventions", n.name)
 	default:
+		if n.role == toolSpan {
+			break
+		}
 		t.early.Add("span of the operation "+n.op, n.name)
 	}
 	if s := n.attrs.text(attrStatus); s != "" && n.parentNode == nil {

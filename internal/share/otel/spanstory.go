@@ -80,6 +80,9 @@ func toolName(n *node) string {
 	if s := n.text(factToolName); s != "" {
 		return s
 	}
+	if memoryOperations[n.op] {
+		return n.op
+	}
 	name := n.name
 	for _, prefix := range []string{"execute_tool ", "tools/call "} {
 		name = strings.TrimPrefix(name, prefix)
@@ -430,6 +433,9 @@ func (t *story) toolCall(n *node) *foreign.ToolCall {
 // model asked for. Conventions that wrap arguments, or that have their types in the same
 // place, are believed only if the model's words are not there.
 func (n *node) arguments(asked []byte) []byte {
+	if memoryOperations[n.op] {
+		return n.memoryArguments()
+	}
 	for _, key := range names[factArguments] {
 		v, ok := n.attrs.get(key)
 		if !ok || v.string() == "" {

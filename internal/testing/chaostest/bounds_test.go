@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"tallystick/internal/record/evidence"
 )
@@ -42,6 +43,23 @@ func TestMaxCostStopsTheFleet(t *testing.T) {
 		t.Errorf("outcomes: %v", outcomes)
 	}
 	y.run("ledger", "verify", "--strict")
+}
+
+// TestWorkersShareTheLimitsOfAProvider: eight cases at once on two workers are three
+// calls at once, because the coordinator makes them all.
+func TestWorkersShareTheLimitsOfAProvider(t *testing.T) {
+	const cases, atOnce = 16, 3
+	y := newYard(t, cases)
+	y.write("providers.yaml", fmt.Sprintf("version: 1\nopenai:\n  base_url: %s/v1\n  limits: {calls_at_once: %d}\n  prices: {fake-1: {input: 1000000, output: 4000000}}\n", y.url, atOnce))
+	y.slow = 300 * time.Millisecond
+	c := y.coordinator("--live", "--max-cost", "1")
+	y.workerWith(1, "4")
+	y.workerWith(2, "4")
+	c.wait(0)
+	y.balanced(y.read("paid.default.1"))
+	if y.most > atOnce || y.most < 2 {
+		t.Errorf("%d calls at once, %d are allowed", y.most, atOnce)
+	}
 }
 
 // TestDoubleWithOneWorkerEnds: a case that is to be run twice does not wait for ever

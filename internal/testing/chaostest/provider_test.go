@@ -36,6 +36,8 @@ type provider struct {
 	gate  chan struct{} // closed while the provider answers
 	calls map[digest.ID]int
 	total int
+	under int // calls that wait for an answer, and the most of them at a time
+	most  int
 	last  int // the gate shuts when this many calls came; 0 for never
 }
 
@@ -69,8 +71,10 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the client is gone
 	}
+	gate := p.count(body)
+	defer func() { p.mu.Lock(); p.under--; p.mu.Unlock() }()
 	select {
-	case <-p.count(body):
+	case <-gate:
 	case <-r.Context().Done():
 		return
 	}
@@ -90,6 +94,8 @@ func (p *provider) count(body []byte) <-chan struct{} {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.under++
+	p.most = max(p.most, p.under)
 	if p.total++; p.total == p.last {
 		p.gate = make(chan struct{})
 	}

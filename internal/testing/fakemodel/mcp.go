@@ -20,6 +20,9 @@ type MCP struct {
 	Chatty  bool   // sends a notification, a ping and another request before each answer
 	Pages   bool   // one tool a page
 	Stream  bool   // over HTTP, answers with a stream
+	SSE     bool   // speaks the HTTP with SSE of 2024-11-05
+	At      string // the address for messages that it names then; its own if empty
+	Says    string // the description of echo; one of its own if empty
 	Die     string // a method at which it ends
 	Garbage string // a method that it answers with no JSON
 	Secret  string // that it repeats in its answers
@@ -28,6 +31,7 @@ type MCP struct {
 	pongs    int
 	sessions int
 	ended    int
+	streams  map[string]chan string // by session, of SSE
 }
 
 type rpc struct {
@@ -70,6 +74,10 @@ func (m *MCP) Serve(in io.Reader, out io.Writer) error {
 
 // ServeHTTP answers one POST, or ends a session.
 func (m *MCP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if m.SSE {
+		m.serveSSE(w, r)
+		return
+	}
 	body, _ := io.ReadAll(r.Body)
 	var q rpc
 	json.Unmarshal(body, &q)
@@ -103,6 +111,57 @@ func (m *MCP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, messages[0])
+	}
+}
+
+// serveSSE opens a stream, or takes a message whose answer goes there.
+func (m *MCP) serveSSE(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPost {
+		body, _ := io.ReadAll(r.Body)
+		messages, alive := m.handle(body)
+		m.mu.Lock()
+		stream := m.streams[r.URL.Query().Get("session")]
+		m.mu.Unlock()
+		if stream == nil {
+			http.Error(w, "no session", http.StatusBadRequest)
+			return
+		}
+		for _, message := range messages {
+			stream <- message
+		}
+		if !alive {
+			close(stream)
+		}
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	stream := make(chan string, 100)
+	m.mu.Lock()
+	m.sessions++
+	if m.streams == nil {
+		m.streams = map[string]chan string{}
+	}
+	m.streams[strconv.Itoa(m.sessions)] = stream
+	at := m.At
+	if at == "" {
+		at = "?session=" + strconv.Itoa(m.sessions)
+	}
+	m.mu.Unlock()
+	w.Header().Set("Content-Type", "text/event-stream")
+	fmt.Fprintf(w, ": hello\n\nevent: endpoint\ndata: %s\n\n", at)
+	w.(http.Flusher).Flush()
+	defer func() { m.mu.Lock(); m.ended++; m.mu.Unlock() }()
+	for {
+		select {
+		case message, ok := <-stream:
+			if !ok {
+				return
+			}
+			fmt.Fprintf(w, "event: message\ndata: %s\n\n", message)
+			w.(http.Flusher).Flush()
+		case <-r.Context().Done():
+			return
+		}
 	}
 }
 
@@ -165,7 +224,11 @@ func (m *MCP) result(q rpc) string {
 }
 
 func (m *MCP) list(q rpc) string {
-	echo := `{"name":"echo","description":"Gives back what it gets.","inputSchema":{"type":"object"}}`
+	says := "Gives back what it gets."
+	if m.Says != "" {
+		says = m.Says
+	}
+	echo := `{"name":"echo","description":"` + says + `","inputSchema":{"type":"object"}}`
 	fail := `{"name":"fail","description":"Fails.","inputSchema":{"type":"object"}}`
 	if !m.Pages {
 		return `{"tools":[` + echo + `,` + fail + `]}`

@@ -44,8 +44,9 @@ type Reply struct {
 	// protocol has. Hang keeps it open until the client goes away.
 	Cut, Hang bool
 
-	// Gate, if not nil, is received from before every event but the first.
-	Gate <-chan struct{}
+	// Gate, if not nil, is received from before every event but the first, and Wait
+	// before anything is sent.
+	Gate, Wait <-chan struct{}
 }
 
 // A ToolCall is a tool that the model wants called.
@@ -134,7 +135,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.t.Errorf("faketest: %s: %v", r.URL.Path, err)
 	}
 	q := Request{API: route.API, Framing: route.Framing, Path: r.URL.RequestURI(), Header: r.Header, Body: body}
-	s.next(q).write(w, r, q)
+	reply := s.next(q)
+	if reply.Wait != nil {
+		select {
+		case <-reply.Wait:
+		case <-r.Context().Done():
+			return
+		}
+	}
+	reply.write(w, r, q)
 }
 
 func (s *Server) next(q Request) Reply {

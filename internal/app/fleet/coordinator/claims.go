@@ -872,11 +872,7 @@ func (c *Coordinator) callModel(q *request, w *worker) {
 
 // answerCall asks the model, and gives the answer to the last asker.
 func (c *Coordinator) answerCall(k *claim, call fleet.ModelCall, answers session.Models) {
-	if m, ok := answers.(session.TurnAware); ok {
-		m.AtTurn(call.Turn)
-	}
-	it, err := answers.Call(k.calling, wire.API(call.API), []byte(call.Body), nil)
-	reply := fleet.ModelReply{Interaction: it}
+	reply, err := answerTo(k.calling, call, answers)
 	if err != nil {
 		r := refusal.Of(err)
 		reply = fleet.ModelReply{Name: r.Name, Error: r.Error(), Hint: r.Hint}
@@ -902,6 +898,24 @@ func (c *Coordinator) answerCall(k *claim, call fleet.ModelCall, answers session
 	made.answer = append(data, '\n')
 	c.mu.Unlock()
 	c.repeat(made)
+}
+
+// answerTo makes a call: of a tool, or of a model.
+func answerTo(ctx context.Context, call fleet.ModelCall, answers session.Models) (reply fleet.ModelReply, err error) {
+	if call.Tool != "" {
+		caller, ok := answers.(harness.ToolCaller)
+		if !ok {
+			return reply, refusal.Newf(refusal.Malformed, "the case has no live tools")
+		}
+		result, err := caller.CallTool(ctx, call.Tool, []byte(call.Body))
+		reply.Tool = fleet.ResultOf(result)
+		return reply, err
+	}
+	if m, ok := answers.(session.TurnAware); ok {
+		m.AtTurn(call.Turn)
+	}
+	reply.Interaction, err = answers.Call(ctx, wire.API(call.API), []byte(call.Body), nil)
+	return reply, err
 }
 
 // repeat sends the answer of a model call, if there is one already.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"tallystick/internal/run/harness"
 	"tallystick/internal/run/scenario"
 	"tallystick/internal/run/session"
+	"tallystick/internal/run/tools"
 	"tallystick/internal/run/wire"
 )
 
@@ -218,13 +220,7 @@ func (l *live) Call(ctx context.Context, api wire.API, body []byte, onChunk func
 }
 
 func (l *live) ask(ctx context.Context, call fleet.ModelCall, onChunk func(string) error) (*cassette.Interaction, error) {
-	ticket, _ := ctx.Value(ticketKey{}).(string)
-	call.Fleet, call.Ticket, call.Call = l.s.welcome.Fleet, ticket, rand.Text()
-	m, err := l.s.insist(ctx, "model", &call, nil, 15*time.Minute)
-	if err != nil {
-		return nil, err
-	}
-	reply, err := l.s.modelReply(ctx, ticket, bytes.TrimSuffix(m.Data, []byte("\n")))
+	reply, err := l.send(ctx, call)
 	if err != nil {
 		return nil, err
 	}
@@ -233,6 +229,49 @@ func (l *live) ask(ctx context.Context, call fleet.ModelCall, onChunk func(strin
 		return nil, refusal.Newf(reply.Name, "%s", reply.Error).WithHint("%s", reply.Hint)
 	}
 	return it, session.GiveChunks(it, onChunk)
+}
+
+// ToolBox answers the tools of a case: those of MCP servers by the coordinator, all
+// others here.
+func (l *live) ToolBox(state *tools.State) session.ToolBox { return &remoteTools{state, l} }
+
+// Close has nothing to stop: the servers are the coordinator's.
+func (l *live) Close() {}
+
+type remoteTools struct {
+	*tools.State
+	live *live
+}
+
+// Call answers a call. What is wrong with it is said here, as where cases are not
+// driven elsewhere.
+func (t *remoteTools) Call(ctx context.Context, name string, args []byte) (tools.Result, error) {
+	d, ok := t.Lookup(name)
+	if !ok || !strings.HasPrefix(d.Source, tools.MCPPrefix) {
+		return t.State.Call(ctx, name, args)
+	}
+	if wrong := t.Check(name, args); wrong != nil {
+		return *wrong, nil
+	}
+	reply, err := t.live.send(ctx, fleet.ModelCall{Tool: name, Body: string(args)})
+	if err != nil {
+		return tools.Result{}, err
+	}
+	if reply.Tool == nil {
+		return tools.Result{}, refusal.Newf(reply.Name, "%s", reply.Error).WithHint("%s", reply.Hint)
+	}
+	return reply.Tool.Result(), nil
+}
+
+// send has the coordinator make a call, and waits for what came of it.
+func (l *live) send(ctx context.Context, call fleet.ModelCall) (*fleet.ModelReply, error) {
+	ticket, _ := ctx.Value(ticketKey{}).(string)
+	call.Fleet, call.Ticket, call.Call = l.s.welcome.Fleet, ticket, rand.Text()
+	m, err := l.s.insist(ctx, "model", &call, nil, 15*time.Minute)
+	if err != nil {
+		return nil, err
+	}
+	return l.s.modelReply(ctx, ticket, bytes.TrimSuffix(m.Data, []byte("\n")))
 }
 
 func (s *shift) modelReply(ctx context.Context, ticket string, data []byte) (*fleet.ModelReply, error) {
