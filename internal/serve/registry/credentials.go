@@ -343,7 +343,7 @@ func (r *Registry) refreshStatusLists(ctx context.Context) error {
 			r.mu.Unlock()
 			return err
 		}
-		b.Served[fmt.Sprintf("status/%d", n)] = text
+		b.Served[servedStatus(n)] = text
 		signed[n] = &signedList{revoked, now.Add(statusLife), r.ring.credential.method}
 	}
 	r.mu.Unlock()
@@ -381,9 +381,12 @@ func (s *state) statusBits(list int) (bits []byte, revoked int) {
 	return bits, revoked
 }
 
+// servedStatus is what a status list is called in the database.
+func servedStatus(n int) string { return fmt.Sprintf("status/%d", n) }
+
 // StatusList returns the signed list of that number.
 func (r *Reader) StatusList(ctx context.Context, n int) (*StatusList, error) {
-	text, err := r.index.Served(ctx, fmt.Sprintf("status/%d", n))
+	text, err := r.index.Served(ctx, servedStatus(n))
 	if err != nil {
 		return nil, err
 	}

@@ -459,6 +459,13 @@ func (r *Reader) Checkpoint(ctx context.Context) ([]byte, error) {
 	return note, nil
 }
 
+// TreeSize is how many entries the last checkpoint covers that this process knows of.
+func (r *Reader) TreeSize() int64 {
+	r.log.mu.RLock()
+	defer r.log.mu.RUnlock()
+	return r.log.size
+}
+
 // maxEntries bounds what one call returns.
 const maxEntries = 1000
 

@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -240,6 +241,9 @@ func (m *Monitor) apply(raw []byte) error {
 		return err
 	}
 	m.state.apply(position.Index, entry, body)
+	if !m.rowsOnly {
+		m.ahead = append(m.ahead, bytes.Clone(raw))
+	}
 	return nil
 }
 

@@ -32,6 +32,7 @@ const (
 	DecisionDiffers     = "DecisionDiffers"
 	EntryOutOfPlace     = "EntryOutOfPlace"
 	EarlierDiffers      = "EarlierDiffers"
+	TextMissing         = "TextMissing"
 )
 
 // A replay is what follows from the entries of a registry, computed again.

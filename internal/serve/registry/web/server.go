@@ -29,7 +29,7 @@ type Config struct {
 	// Writer is the registry, in the process that writes. Without one the server
 	// says that it only reads, and Reader answers.
 	Writer *registry.Registry
-	Reader *registry.Reader
+	Reader reads
 	// PublicURL begins every address that the server gives out. What a client
 	// calls the server (the Host header) never does.
 	PublicURL string
@@ -116,6 +116,7 @@ type reads interface {
 	Receipt(ctx context.Context, index int64) (*registry.Receipt, error)
 	StatusList(ctx context.Context, n int) (*registry.StatusList, error)
 	Tile(ctx context.Context, path string) ([]byte, error)
+	TreeSize() int64
 	Tree(ctx context.Context, path string) (*registry.Node, error)
 	Trust(ctx context.Context) (attest.Trust, error)
 	VerifyChain(ctx context.Context, proposal string, manifest []byte) (*registry.ChainVerified, error)
