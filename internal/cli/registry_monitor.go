@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -22,6 +23,7 @@ type registryMonitorOptions struct {
 	once        bool
 	every       time.Duration
 	allReceipts bool
+	all         bool
 	trust       verify.Trust
 }
 
@@ -34,7 +36,11 @@ func newRegistryMonitor(env *Env) *cobra.Command {
 		Long: `Follow a registry as every reader can, without an API key. Each look verifies its checkpoint and
 every entry since the last look, computes again who was drawn to judge and what the votes
 decide, and compares the catalogue with the entries: every row must have an entry with the
-same content and a receipt that verifies, every published entry must have its row.
+same content and a receipt that verifies, every published entry must have its row. Then it
+makes every public answer again from the entries and the texts that they name, and compares
+it with what is served, byte by byte; docs/registry.md lists what does not follow from
+entries. Later looks compare what has changed, all lists, and a sample of the rest; --all
+compares everything.
 
 A fork, a rollback, a row without an entry, an entry without a row, changed metrics and a
 draw or decision that the rules do not give end the command with exit 3. What was seen is
@@ -58,6 +64,7 @@ the key that the ledger itself names is remembered at the first look, and the an
 	f.BoolVar(&o.once, "once", false, "look once and exit")
 	f.DurationVar(&o.every, "every", time.Hour, "how long to wait between looks")
 	f.BoolVar(&o.allReceipts, "all-receipts", false, "verify the receipts of all rows, not only of new ones")
+	f.BoolVar(&o.all, "all", false, "compare every answer again, not only those about what has changed and a sample of the rest")
 	f.BoolVar(&o.allowHTTP, "allow-http", false, "ask over plain http, where every machine on the way can change the answers")
 	return cmd
 }
@@ -80,8 +87,8 @@ func runRegistryMonitor(ctx context.Context, env *Env, o registryMonitorOptions)
 		}
 		o.state = monitor.Folder(dir, c.Address())
 	}
-	m := &monitor.Monitor{Client: c, Keys: o.trust.Logs, Witnesses: o.trust.Policy(), Dir: o.state, AllReceipts: o.allReceipts, Now: env.Now}
-	return watchRegistry(ctx, env, m, o)
+	m := &monitor.Monitor{Client: c, Keys: o.trust.Logs, Witnesses: o.trust.Policy(), Dir: o.state, AllReceipts: o.allReceipts || o.all, All: o.all, Now: env.Now}
+	return errors.Join(watchRegistry(ctx, env, m, o), m.Close())
 }
 
 // watchRegistry looks until something is found. A registry that cannot be reached is
@@ -120,8 +127,8 @@ func printMonitored(w io.Writer, r *monitor.Report) {
 	default:
 		fmt.Fprintf(w, "extends the %d entries seen before\n", r.Before)
 	}
-	fmt.Fprintf(w, "%d proposals, %d draws and %d decisions computed again, %d votes verified, %d rows compared, %d receipts verified\n",
-		r.Proposals, r.Draws, r.Decisions, r.Votes, r.Rows, r.Receipts)
+	fmt.Fprintf(w, "%d proposals, %d draws and %d decisions computed again, %d votes verified, %d rows compared, %d receipts verified, %d answers made again\n",
+		r.Proposals, r.Draws, r.Decisions, r.Votes, r.Rows, r.Receipts, r.Answers)
 	const most = 20
 	for i, f := range r.Findings {
 		if i == most {

@@ -416,13 +416,14 @@ func (r *Registry) issuedHere(i attest.Issued) error {
 			return nil
 		}
 	}
-	return refusal.Newf(refusal.SignerNotValidThen, "this ledger does not show that %s was issued before its key was retired", i.Document)
+	return notBeforeRetirement(i)
 }
 
 // Trust is what a verifier needs for credentials of this registry: its keys and
 // its status lists. Nothing is fetched.
 func (r *Reader) Trust(ctx context.Context) (attest.Trust, error) {
 	t := attest.Trust{Now: r.now(), Keys: &attest.Keys{}}
+	t.IssuedBeforeRetirement = func(i attest.Issued) error { return r.issuedBefore(ctx, i) }
 	conf, err := r.Config(ctx)
 	if err != nil {
 		return t, err
@@ -449,6 +450,65 @@ func (r *Reader) Trust(ctx context.Context) (attest.Trust, error) {
 		}
 		t.StatusLists = append(t.StatusLists, list.Credential)
 	}
+}
+
+// issuedBefore finds in the entries that the database has whether a credential was there
+// before its key was retired.
+func (r *Reader) issuedBefore(ctx context.Context, i attest.Issued) error {
+	retired, err := r.retirement(ctx, i.Method)
+	if err != nil {
+		return err
+	}
+	doc, err := r.index.Doc(ctx, docCredential, i.Document.String())
+	if err != nil {
+		return err
+	}
+	if doc != nil && retired != nil {
+		var c credentialDoc
+		if err := canon.Unmarshal(doc, &c); err != nil {
+			return refusal.Newf(refusal.IndexDiffers, "credential %s in the database: %w", i.Document, err)
+		}
+		raw, err := r.Entries(ctx, c.Entry, 1)
+		if err != nil {
+			return err
+		}
+		if len(raw) == 1 && c.Entry < *retired {
+			_, body, err := evidence.DecodeEntry(raw[0])
+			issued, ok := body.(*evidence.CredentialIssued)
+			if err == nil && ok && issued.Credential == i.Document && issued.Method == i.Method {
+				return nil
+			}
+		}
+	}
+	return notBeforeRetirement(i)
+}
+
+// retirement is the entry that retired a key, nil if none did.
+func (r *Reader) retirement(ctx context.Context, method string) (*int64, error) {
+	docs, err := r.Keys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var set struct {
+		Keys []struct {
+			KeyID   string `json:"kid"`
+			Retired *int64 `json:"retiredEntry"`
+		} `json:"keys"`
+	}
+	if err := looseUnmarshal(docs.JWKS, &set); err != nil {
+		return nil, refusal.Newf(refusal.IndexDiffers, "the key set in the database: %w", err)
+	}
+	_, name, _ := strings.Cut(method, "#")
+	for _, k := range set.Keys {
+		if k.KeyID == name {
+			return k.Retired, nil
+		}
+	}
+	return nil, nil
+}
+
+func notBeforeRetirement(i attest.Issued) error {
+	return refusal.Newf(refusal.SignerNotValidThen, "this ledger does not show that %s was issued before its key was retired", i.Document)
 }
 
 // Trust is that of the reader, with what the ledger knows of retired keys.

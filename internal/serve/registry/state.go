@@ -130,6 +130,7 @@ type publishedKey struct {
 	method  string // verification method
 	jwk     seal.JWK
 	index   int64
+	at      evidence.Time // of the entry that put it in use
 	retired *evidence.Time
 	// retiredAt is the entry that retired it.
 	retiredAt int64
@@ -418,7 +419,7 @@ func (s *state) addKey(b *evidence.KeyPublished, index int64, at evidence.Time, 
 			return nil
 		}
 	}
-	k := &publishedKey{purpose: b.Purpose, method: b.Key, index: index}
+	k := &publishedKey{purpose: b.Purpose, method: b.Key, index: index, at: at}
 	if err := decodeJWK(b.Document, &k.jwk); err != nil {
 		return fmt.Errorf("key %s: %w", b.Key, err)
 	}

@@ -222,8 +222,8 @@ func (m *Monitor) page(ctx context.Context, from, n int64) ([][]byte, error) {
 	if a.Status != http.StatusOK {
 		return nil, a.Err()
 	}
-	lines := slices.DeleteFunc(strings.Split(string(a.Body), "\n"), func(s string) bool { return s == "" })
-	if len(lines) == 0 || int64(len(lines)) > n {
+	lines := strings.Split(strings.TrimSuffix(string(a.Body), "\n"), "\n")
+	if !bytes.HasSuffix(a.Body, []byte("\n")) || int64(len(lines)) > n {
 		return nil, refusal.Newf(refusal.EntryInvalid, "the registry was asked for the entries %d to %d and serves %d; its checkpoint covers them", from, from+n-1, len(lines)).
 			WithHint("it hides entries that it signed")
 	}

@@ -66,7 +66,7 @@ var follows = map[string]Follows{
 	"badge":      {From: "`credential.issued`, `credential.revoked`", How: Computed},
 	"statusList": {From: "`credential.issued` and `.revoked`, bit by bit; dates and proof are the issuer's, and must be in force and verify", How: Verified},
 	"kinds": {From: "the settings in `registry.configured`", How: Computed,
-		Except: map[string]string{"generatedAt": "when the process began"}},
+		Except: map[string]string{"generatedAt": "says when the process began"}},
 	"schema":       {From: fromProgram, How: Computed},
 	"schemaSource": {From: fromProgram, How: Computed},
 
