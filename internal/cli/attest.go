@@ -260,7 +260,7 @@ func runAttestDryRun(_ context.Context, env *Env, name string) error {
 	if err != nil {
 		return err
 	}
-	report, err := claim.DryRun(data)
+	report, err := claim.DryRun(data, attest.Trust{Keys: &attest.Keys{}, Now: env.Now()})
 	if report == nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

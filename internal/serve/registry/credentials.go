@@ -15,6 +15,7 @@ import (
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/serve/registry/index"
 	"tallystick/internal/share/attest"
+	"tallystick/internal/share/attest/claim"
 )
 
 // looseUnmarshal reads the members that v has of a document that was verified
@@ -24,34 +25,35 @@ func looseUnmarshal(data []byte, v any) error { return json.Unmarshal(data, v) }
 // lastPart is what follows the last slash or colon of an id.
 func lastPart(id string) string { return id[strings.LastIndexAny(id, "/:")+1:] }
 
-// Mint issues a credential around the body of an attestation: {kind, body}. The
+// Mint issues a credential around the body of an attestation: {kind, body}, or the body
+// alone, as the dry run takes it. The
 // registry did not see the run, and the credential says so.
 func (r *Registry) Mint(ctx context.Context, a *Agent, envelopeText []byte, idempotency string) (*Minted, error) {
 	text, err := canon.Canonicalize(envelopeText)
 	if err != nil {
 		return nil, refusal.Newf(refusal.Malformed, "the request: %w", err)
 	}
-	var members map[string]canon.RawMessage
-	if err := canon.Unmarshal(text, &members); err != nil {
-		return nil, refusal.Newf(refusal.Malformed, "the request must be a JSON object")
-	}
-	e, err := readEnvelope(members)
+	body, err := claim.Unwrap(text)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := r.checkBody(e.kind, e.body); err != nil {
+	if _, err := r.checkBody(attest.Kind, body); err != nil {
+		return nil, err
+	}
+	run, err := contentOfRun(body)
+	if err != nil {
 		return nil, err
 	}
 	req, err := newRequest(a, "mint", idempotency, text)
 	if err != nil {
 		return nil, err
 	}
-	return r.issueOnce(ctx, req, func() (*evidence.CredentialIssued, []byte, error) { return r.issue(a, e.body, req) })
+	return r.issueOnce(ctx, req, run, func() (*evidence.CredentialIssued, []byte, error) { return r.issue(a, body, req) })
 }
 
 // issueOnce issues a credential for a request, or returns the one that was issued
 // for it before.
-func (r *Registry) issueOnce(ctx context.Context, req *evidence.RegistryRequest, issue func() (*evidence.CredentialIssued, []byte, error)) (*Minted, error) {
+func (r *Registry) issueOnce(ctx context.Context, req *evidence.RegistryRequest, run *evidence.RegistryRun, issue func() (*evidence.CredentialIssued, []byte, error)) (*Minted, error) {
 	r.mu.Lock()
 	before, err := r.earlierRequest(req)
 	r.mu.Unlock()
@@ -68,7 +70,16 @@ func (r *Registry) issueOnce(ctx context.Context, req *evidence.RegistryRequest,
 	if _, err := r.put(text); err != nil {
 		return nil, err
 	}
-	before, err = r.once(req, nil, func() ([]evidence.Body, error) {
+	var keys []string
+	if run != nil {
+		keys = append(keys, runKey(run))
+	}
+	before, err = r.once(req, keys, func() ([]evidence.Body, error) {
+		if run != nil {
+			if err := r.sameRun(run); err != nil {
+				return nil, err
+			}
+		}
 		return []evidence.Body{issued}, r.stillSigns(issued.Method)
 	})
 	if err != nil {
@@ -119,7 +130,13 @@ func (r *Registry) issue(a *Agent, body []byte, req *evidence.RegistryRequest) (
 	if err != nil {
 		return nil, nil, err
 	}
-	return issuedEntry(a, text, d.ID, did, signer.Method, b.Run, place, req), text, nil
+	run, err := contentOfRun(body)
+	if err != nil {
+		return nil, nil, err
+	}
+	issued := issuedEntry(a, text, d.ID, did, signer.Method, b.Run, place, req)
+	issued.Content = &run.Content
+	return issued, text, nil
 }
 
 func issuedEntry(a *Agent, text []byte, id, did, method, run string, place *evidence.StatusPlace, req *evidence.RegistryRequest) *evidence.CredentialIssued {
@@ -172,7 +189,7 @@ func (r *Registry) IssueDocument(ctx context.Context, a *Agent, document []byte,
 	if err != nil {
 		return nil, err
 	}
-	m, err := r.issueOnce(ctx, req, func() (*evidence.CredentialIssued, []byte, error) { return r.secure(a, text, o, req) })
+	m, err := r.issueOnce(ctx, req, nil, func() (*evidence.CredentialIssued, []byte, error) { return r.secure(a, text, o, req) })
 	if err != nil {
 		return nil, err
 	}

@@ -461,6 +461,9 @@ func (r *Reader) Checkpoint(ctx context.Context) ([]byte, error) {
 
 // TreeSize is how many entries the last checkpoint covers that this process knows of.
 func (r *Reader) TreeSize() int64 {
+	if r.log == nil {
+		return 0 // it was never opened
+	}
 	r.log.mu.RLock()
 	defer r.log.mu.RUnlock()
 	return r.log.size

@@ -29,6 +29,7 @@ type state struct {
 	draws        map[digest.ID]*evidence.RegistryDrawn
 	requests     map[digest.ID]request
 	credentials  map[digest.ID]*credential
+	runs         map[string]runOf // by run id in lower case: the first content
 	keys         []*publishedKey
 	logKeys      []*logKey
 	calibrations map[string][]*evidence.RegistryCalibrated
@@ -140,7 +141,7 @@ func newState() *state {
 	return &state{
 		agents: map[string]*agent{}, apiKeys: map[digest.ID]*apiKey{}, persons: map[string]*person{}, proposals: map[string]*proposal{},
 		undecided: map[string]*proposal{}, undrawn: map[string]*proposal{}, contents: map[digest.ID]*proposal{}, paths: map[string]*proposal{}, draws: map[digest.ID]*evidence.RegistryDrawn{},
-		requests: map[digest.ID]request{}, credentials: map[digest.ID]*credential{}, calibrations: map[string][]*evidence.RegistryCalibrated{},
+		runs: map[string]runOf{}, requests: map[digest.ID]request{}, credentials: map[digest.ID]*credential{}, calibrations: map[string][]*evidence.RegistryCalibrated{},
 		takenDown: map[digest.Content]int64{},
 	}
 }
@@ -307,6 +308,9 @@ func (s *state) addProposal(b *evidence.RegistryProposed, index int64, at eviden
 	c.proposals[p], c.blobs[b.Manifest] = true, true
 	if b.Credential != nil {
 		c.blobs[b.Credential.Blob] = true
+		if run := b.Credential.Run; run != nil {
+			s.addRun(run.ID, run.Content, ProposalAddress(b.Proposal))
+		}
 	}
 	return nil
 }
@@ -391,6 +395,9 @@ func (s *state) takeDown(b *evidence.RegistryTakenDown, index int64, c *changes)
 func (s *state) addCredential(b *evidence.CredentialIssued, index int64, at evidence.Time, c *changes) {
 	i := &credential{CredentialIssued: b, index: index, at: at}
 	s.credentials[b.Credential] = i
+	if b.Content != nil {
+		s.addRun(b.Run, *b.Content, CredentialAddress(b.Run, lastPart(b.ID)))
+	}
 	if b.Blob != nil {
 		c.blobs[*b.Blob] = true
 	}

@@ -90,10 +90,12 @@ type Proposal struct {
 	Credential string           `json:"credential,omitempty"` // its address
 	// CredentialStatus says whether its revocation was looked up when it was proposed.
 	CredentialStatus string `json:"credentialStatus,omitempty"`
-	Chain            *Chain `json:"chain,omitempty"`
-	Entry            int64  `json:"entry"`
-	Receipt          string `json:"receipt"` // its address
-	Decision         *int64 `json:"decision,omitempty"`
+	// Attested is what the credential says that it is about.
+	Attested *Attested `json:"attested,omitempty"`
+	Chain    *Chain    `json:"chain,omitempty"`
+	Entry    int64     `json:"entry"`
+	Receipt  string    `json:"receipt"` // its address
+	Decision *int64    `json:"decision,omitempty"`
 	// New says that this call made the proposal; otherwise it was there.
 	New bool `json:"-"`
 }

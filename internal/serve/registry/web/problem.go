@@ -7,6 +7,7 @@ import (
 
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/serve/registry"
 )
 
 // Names of refusals that only a server has. They are promises, as those of
@@ -29,6 +30,8 @@ type problem struct {
 	Hint  string       `json:"hint,omitempty"`
 	// ProposeRoute is where to propose the artifact whose path is not known.
 	ProposeRoute string `json:"proposeRoute,omitempty"`
+	// First is where the first content of a run is.
+	First string `json:"first,omitempty"`
 	// RegisterRoute is where an API key comes from.
 	RegisterRoute string `json:"registerRoute,omitempty"`
 	RequestID     string `json:"requestId"`
@@ -43,7 +46,7 @@ func statusOf(name refusal.Name) int {
 	case refusal.Malformed, refusal.Usage, refusal.UnknownKind, refusal.Unrecognised, refusal.EntryInvalid,
 		refusal.ResultsHashMismatch, refusal.CredentialInvalid, refusal.CredentialRevoked, refusal.SignatureInvalid, refusal.SignerUnknown,
 		refusal.SignerNotValidThen, refusal.DuplicateKey, refusal.WeakKey, refusal.DigestMismatch, refusal.ReceiptInvalid,
-		refusal.UnknownPath:
+		refusal.UnknownPath, refusal.PathDisagrees:
 		return http.StatusBadRequest
 	case refusal.Unauthenticated:
 		return http.StatusUnauthorized
@@ -53,7 +56,7 @@ func statusOf(name refusal.Name) int {
 		return http.StatusGone
 	case refusal.NotFound, refusal.UnknownName:
 		return http.StatusNotFound
-	case refusal.AlreadyExists, refusal.PathTaken, refusal.IdempotencyConflict, refusal.TooLate:
+	case refusal.AlreadyExists, refusal.PathTaken, refusal.IdempotencyConflict, refusal.TooLate, refusal.RunTaken:
 		return http.StatusConflict
 	case refusal.TooLarge:
 		return http.StatusRequestEntityTooLarge
@@ -104,6 +107,10 @@ func (c *call) failed(err error) *reply {
 		p.Error, p.Hint, p.RetryAfter = "the registry cannot do this now", "try again; nothing was recorded unless the proposal is listed", 1
 	case status == http.StatusUnauthorized:
 		return c.unauthorized(p)
+	}
+	var other *registry.OtherRun
+	if errors.As(err, &other) {
+		p.First = c.absolute(other.First)
 	}
 	return c.refuse(status, p)
 }
