@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,6 +26,8 @@ type registryMonitorOptions struct {
 	every       time.Duration
 	allReceipts bool
 	all         bool
+	listen      string
+	peers       []string
 	trust       verify.Trust
 }
 
@@ -47,6 +51,11 @@ draw or decision that the rules do not give end the command with exit 3. What wa
 remembered in a folder of this machine, with a copy of the entries; after a fork or a
 rollback both signed checkpoints are saved there.
 
+Monitors compare what they saw directly with each other: one with --listen tells its
+checkpoint and a digest of what each route answered, one with --peer asks. A registry that
+signs two histories, or keeps from one what it signed for another, is found. The checkpoint
+also has a time that the operator signs again within the hour; an older one alarms.
+
 --key names the key that signs the ledger, as "tally registry init" printed it. Without it
 the key that the ledger itself names is remembered at the first look, and the answer says so.
 --once looks once, for cron; without it the command looks again until it finds something.`,
@@ -65,6 +74,8 @@ the key that the ledger itself names is remembered at the first look, and the an
 	f.DurationVar(&o.every, "every", time.Hour, "how long to wait between looks")
 	f.BoolVar(&o.allReceipts, "all-receipts", false, "verify the receipts of all rows, not only of new ones")
 	f.BoolVar(&o.all, "all", false, "compare every answer again, not only those about what has changed and a sample of the rest")
+	f.StringVar(&o.listen, "listen", "", "tell other monitors at `HOST:PORT` what was seen; port 0 takes a free one")
+	f.StringArrayVar(&o.peers, "peer", nil, "compare with what the monitor at `URL` saw; may be given again")
 	f.BoolVar(&o.allowHTTP, "allow-http", false, "ask over plain http, where every machine on the way can change the answers")
 	return cmd
 }
@@ -88,7 +99,33 @@ func runRegistryMonitor(ctx context.Context, env *Env, o registryMonitorOptions)
 		o.state = monitor.Folder(dir, c.Address())
 	}
 	m := &monitor.Monitor{Client: c, Keys: o.trust.Logs, Witnesses: o.trust.Policy(), Dir: o.state, AllReceipts: o.allReceipts || o.all, All: o.all, Now: env.Now}
+	for _, peer := range o.peers {
+		c, err := client.New(client.Options{URL: peer, AllowHTTP: o.allowHTTP})
+		if err != nil {
+			return fmt.Errorf("--peer: %w", err)
+		}
+		m.Peers = append(m.Peers, c)
+	}
+	if o.listen != "" {
+		closeListener, err := tellMonitors(env, m, o.listen)
+		if err != nil {
+			return err
+		}
+		defer closeListener()
+	}
 	return errors.Join(watchRegistry(ctx, env, m, o), m.Close())
+}
+
+// tellMonitors serves what a monitor saw to others.
+func tellMonitors(env *Env, m *monitor.Monitor, address string) (func() error, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, refusal.Newf(refusal.Failed, "listening on %s: %w", address, err).WithHint("--listen takes HOST:PORT of this machine; port 0 takes a free one")
+	}
+	fmt.Fprintf(env.Stderr, "other monitors find what was seen with --peer http://%s\n", listener.Addr())
+	server := &http.Server{Handler: m, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10}
+	go server.Serve(listener)
+	return server.Close, nil
 }
 
 // watchRegistry looks until something is found. A registry that cannot be reached is

@@ -69,6 +69,7 @@ func (m *Monitor) compareAnswers(ctx context.Context, report *Report) error {
 		return err
 	}
 	m.digests = map[string]digest.ID{}
+	m.routesAt = m.mirror.Size()
 	for _, q := range m.always() {
 		q.fixed = true
 		if err := m.compareAnswer(ctx, q, report); err != nil {
@@ -80,6 +81,10 @@ func (m *Monitor) compareAnswers(ctx context.Context, report *Report) error {
 			return err
 		}
 	}
+	if m.mirror.Size() != m.routesAt {
+		m.routesAt = -1
+	}
+	report.Routes = m.digests
 	if err := m.compareStatusLists(ctx, report); err != nil {
 		return err
 	}
@@ -88,7 +93,6 @@ func (m *Monitor) compareAnswers(ctx context.Context, report *Report) error {
 			return err
 		}
 	}
-	report.Routes = m.digests
 	m.compared = m.mirror.Size()
 	return nil
 }

@@ -39,6 +39,7 @@ func (m *Monitor) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	m.offered = offered
 	if head.Size <= m.memory.Size {
 		return m.notLonger(offered, head)
 	}

@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"tallystick/internal/record/digest"
@@ -49,19 +50,26 @@ type Monitor struct {
 	// All compares every answer and not only those about what has changed, with some of
 	// the others.
 	All bool
-	Now func() time.Time
+	// Peers are other monitors, to be asked what they saw.
+	Peers []*client.Client
+	Now   func() time.Time
+
+	toldMu sync.Mutex
+	told   []byte // what is told to other monitors
 
 	memory *memory
 	log    *log
 	state  *replay
 	seen   map[string]digest.ID
 
+	offered   []byte           // the checkpoint that was asked for last
 	ahead     [][]byte         // entries that were read and are not in the mirror
 	mirror    *registry.Mirror // what follows from the entries
 	honest    *web.Server      // answers with it
 	honestURL string
 	compared  int64 // entries at the end of the last look
 	digests   map[string]digest.ID
+	routesAt  int64                     // the size of the tree that all digests are of; -1 if it grew meanwhile
 	missing   map[digest.Content]string // texts that the registry does not give
 
 	rowsOnly bool // for tests of everything else
@@ -94,10 +102,13 @@ type Report struct {
 	Rows      int       `json:"rows"`      // compared with their entries
 	Receipts  int       `json:"receipts"`  // verified now
 	Answers   int       `json:"answers"`   // made again from the entries, and the same
+	Peers     int       `json:"peers"`     // other monitors whose sight was compared
 	Findings  []Finding `json:"findings"`
 	// Routes has a digest over the answers of each route that every look asks for, of a
 	// tree of that size: two monitors of one registry have the same.
 	Routes map[string]digest.ID `json:"routes,omitempty"`
+	// SignedAt is when the operator last signed the checkpoint with the time.
+	SignedAt evidence.Time `json:"signed_at"`
 }
 
 // Once looks once. A report with findings comes with an error.
@@ -116,6 +127,9 @@ func (m *Monitor) Once(ctx context.Context) (*Report, error) {
 	}
 	m.memory.Receipts, m.memory.Compared = m.memory.Size, m.compared
 	if err := saveSeen(m.Dir, m.seen); err != nil {
+		return nil, err
+	}
+	if err := m.tell(report); err != nil {
 		return nil, err
 	}
 	return report, m.memory.save(m.Dir)
@@ -152,6 +166,12 @@ func (m *Monitor) look(ctx context.Context) (*Report, error) {
 	}
 	if !m.rowsOnly {
 		if err := m.compareAnswers(ctx, report); err != nil {
+			return nil, err
+		}
+		if err := m.checkAge(ctx, report); err != nil {
+			return nil, err
+		}
+		if err := m.comparePeers(ctx, report); err != nil {
 			return nil, err
 		}
 		for d, why := range m.missing {

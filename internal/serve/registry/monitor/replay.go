@@ -35,6 +35,8 @@ const (
 	EarlierDiffers      = "EarlierDiffers"
 	TextMissing         = "TextMissing"
 	RunTwice            = "RunTwice"
+	CheckpointOld       = "CheckpointOld"
+	PeerDiffers         = "PeerDiffers"
 )
 
 // A replay is what follows from the entries of a registry, computed again.
