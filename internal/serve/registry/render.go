@@ -3,6 +3,8 @@ package registry
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
@@ -318,7 +320,7 @@ func (r *Registry) renderPublic(b *index.Batch, c *changes) error {
 	conf := r.state.config
 	sealing, former := r.state.sealedBy()
 	body, err := canon.Marshal(Public{Origin: r.settings.Origin, LogKey: sealing, FormerLogKeys: former, TrustRoot: r.settings.TrustRoot, PublicURL: conf.PublicURL,
-		DID: conf.DID, Judges: conf.Judges, Quorum: conf.Quorum, DeadlineHours: conf.DeadlineHours, Witnesses: conf.Witnesses, EligibleJudges: r.state.admitted()})
+		DID: conf.DID, Judges: conf.Judges, Quorum: conf.Quorum, DeadlineHours: conf.DeadlineHours, Witnesses: conf.Witnesses, EligibleJudges: r.state.admitted(), CalibratedJudges: r.state.calibrated(slices.Collect(maps.Keys(r.state.persons)), r.state.size)})
 	b.Docs[index.Name{Kind: docPublic, ID: "public"}] = body
 	return err
 }
@@ -336,6 +338,7 @@ func (s *state) view(p *proposal) *Proposal {
 	v.Judges = Judges{For: t.For, Against: t.Against, Abstained: t.Abstained, Missing: t.Missing}
 	if p.drawn != nil {
 		v.Judges.Drawn, v.Judges.Of, v.Judges.Persons = len(p.drawn.Judges), p.drawn.Of, p.drawn.Judges
+		v.Judges.Calibrated = s.calibrated(p.drawn.Judges, p.drawn.Size)
 		if p.decided == nil {
 			d := evidence.At(p.deadline())
 			v.Deadline = &d

@@ -56,9 +56,10 @@ type person struct {
 }
 
 type admission struct {
-	index    int64
-	admitted bool
-	agents   []string
+	index      int64
+	admitted   bool
+	agents     []string
+	calibrated bool // one of the agents had passed the calibration set
 }
 
 // at is the last word on a person in a tree of that size; nil if there is none.
@@ -284,7 +285,7 @@ func (s *state) addJudge(b *evidence.RegistryJudge, index int64, c *changes) err
 			c.agents[s.agents[id]] = true
 		}
 	}
-	p.changes = append(p.changes, admission{index, b.Admitted, b.Agents})
+	p.changes = append(p.changes, admission{index, b.Admitted, b.Agents, b.Set != nil})
 	for _, waiting := range s.undrawn {
 		s.chooseRoot(waiting, index+1)
 	}
@@ -476,6 +477,20 @@ func (s *state) admitted() int {
 	for _, p := range s.persons {
 		if last := p.at(s.size); last != nil && last.admitted {
 			n++
+		}
+	}
+	return n
+}
+
+// calibrated counts the persons among some who had passed the calibration set when they
+// were last admitted in a tree of that size.
+func (s *state) calibrated(persons []string, size int64) int {
+	n := 0
+	for _, id := range persons {
+		if p := s.persons[id]; p != nil {
+			if last := p.at(size); last != nil && last.admitted && last.calibrated {
+				n++
+			}
 		}
 	}
 	return n

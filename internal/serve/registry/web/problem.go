@@ -8,6 +8,7 @@ import (
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/serve/registry"
+	"tallystick/internal/serve/registry/index"
 )
 
 // Names of refusals that only a server has. They are promises, as those of
@@ -22,6 +23,9 @@ const (
 
 // Where a client without an API key gets one.
 const registerRoute = "/api/agent/v1/register"
+
+// awayWait is how many seconds a client waits for a database that is away.
+const awayWait = 5
 
 // A problem is the JSON of every answer that is not what was asked for.
 type problem struct {
@@ -99,6 +103,9 @@ func (c *call) failed(err error) *reply {
 	p := problemOf(err)
 	status := statusOf(p.Name)
 	switch {
+	case index.Away(err):
+		c.s.cfg.Log.Error("the database is away", "id", c.id, "error", plain.Line(err.Error()))
+		return c.refuse(http.StatusServiceUnavailable, &problem{Name: nameBusy, Error: "the registry's database cannot be reached now", Hint: "try again; what was acknowledged is in the ledger", RetryAfter: awayWait})
 	case status == http.StatusInternalServerError:
 		c.s.cfg.Log.Error("failed", "id", c.id, "error", plain.Line(err.Error()))
 		return c.internal()
