@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -29,6 +31,18 @@ type draftFlags struct {
 	paths  claim.Paths
 }
 
+// numberFlag reads a number that may be zero and need not be given.
+func numberFlag(into **float64) func(string) error {
+	return func(text string) error {
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
+			return fmt.Errorf("expected a number")
+		}
+		*into = &n
+		return nil
+	}
+}
+
 func (d *draftFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&d.RunnerDID, "runner-did", "", "the `DID` of the runner: did:key:… or did:web:… (default: the did:key of the key)")
@@ -43,6 +57,9 @@ func (d *draftFlags) add(cmd *cobra.Command) {
 	f.StringVar(&d.CompletedAt, "completed-at", "", "when it ended, likewise `MS`")
 	f.StringVar(&d.MTEBTaskType, "mteb-task-type", "", "MTEB's `TYPE` of task, which its results do not have")
 	f.StringVar(&d.SandboxRunID, "sandbox-run-id", "", "`UUID` of the attested sandbox run, for imported results")
+	f.StringVar(&d.ContaminationMethod, "contamination-method", "", "how it was looked whether the cases were known before: `METHOD`, such as ngram-13")
+	f.Func("contamination-overlap", "the `SHARE` of the cases that were, from 0 to 1", numberFlag(&d.ContaminationOverlap))
+	f.Func("scaffold-delta", "percentage `POINTS`, with scaffold less without", numberFlag(&d.ScaffoldDelta))
 	contentFlags(f, &d.Content)
 	f.StringVar(&d.paths.Artifact, "artifact", "", "`PATH` of the model in the registry, such as /artifacts/models/…")
 	f.StringVar(&d.paths.Harness, "harness-path", "", "`PATH` of the eval harness in the registry")
@@ -260,7 +277,7 @@ func runAttestDryRun(_ context.Context, env *Env, name string) error {
 	if err != nil {
 		return err
 	}
-	report, err := claim.DryRun(data)
+	report, err := claim.DryRun(data, attest.Trust{Keys: &attest.Keys{}, Now: env.Now()})
 	if report == nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

@@ -2,8 +2,11 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +25,9 @@ type registryMonitorOptions struct {
 	once        bool
 	every       time.Duration
 	allReceipts bool
+	all         bool
+	listen      string
+	peers       []string
 	trust       verify.Trust
 }
 
@@ -34,12 +40,21 @@ func newRegistryMonitor(env *Env) *cobra.Command {
 		Long: `Follow a registry as every reader can, without an API key. Each look verifies its checkpoint and
 every entry since the last look, computes again who was drawn to judge and what the votes
 decide, and compares the catalogue with the entries: every row must have an entry with the
-same content and a receipt that verifies, every published entry must have its row.
+same content and a receipt that verifies, every published entry must have its row. Then it
+makes every public answer again from the entries and the texts that they name, and compares
+it with what is served, byte by byte; docs/registry.md lists what does not follow from
+entries. Later looks compare what has changed, all lists, and a sample of the rest; --all
+compares everything.
 
 A fork, a rollback, a row without an entry, an entry without a row, changed metrics and a
 draw or decision that the rules do not give end the command with exit 3. What was seen is
 remembered in a folder of this machine, with a copy of the entries; after a fork or a
 rollback both signed checkpoints are saved there.
+
+Monitors compare what they saw directly with each other: one with --listen tells its
+checkpoint and a digest of what each route answered, one with --peer asks. A registry that
+signs two histories, or keeps from one what it signed for another, is found. The checkpoint
+also has a time that the operator signs again within the hour; an older one alarms.
 
 --key names the key that signs the ledger, as "tally registry init" printed it. Without it
 the key that the ledger itself names is remembered at the first look, and the answer says so.
@@ -58,6 +73,9 @@ the key that the ledger itself names is remembered at the first look, and the an
 	f.BoolVar(&o.once, "once", false, "look once and exit")
 	f.DurationVar(&o.every, "every", time.Hour, "how long to wait between looks")
 	f.BoolVar(&o.allReceipts, "all-receipts", false, "verify the receipts of all rows, not only of new ones")
+	f.BoolVar(&o.all, "all", false, "compare every answer again, not only those about what has changed and a sample of the rest")
+	f.StringVar(&o.listen, "listen", "", "tell other monitors at `HOST:PORT` what was seen; port 0 takes a free one")
+	f.StringArrayVar(&o.peers, "peer", nil, "compare with what the monitor at `URL` saw; may be given again")
 	f.BoolVar(&o.allowHTTP, "allow-http", false, "ask over plain http, where every machine on the way can change the answers")
 	return cmd
 }
@@ -80,8 +98,34 @@ func runRegistryMonitor(ctx context.Context, env *Env, o registryMonitorOptions)
 		}
 		o.state = monitor.Folder(dir, c.Address())
 	}
-	m := &monitor.Monitor{Client: c, Keys: o.trust.Logs, Witnesses: o.trust.Policy(), Dir: o.state, AllReceipts: o.allReceipts, Now: env.Now}
-	return watchRegistry(ctx, env, m, o)
+	m := &monitor.Monitor{Client: c, Keys: o.trust.Logs, Witnesses: o.trust.Policy(), Dir: o.state, AllReceipts: o.allReceipts || o.all, All: o.all, Now: env.Now}
+	for _, peer := range o.peers {
+		c, err := client.New(client.Options{URL: peer, AllowHTTP: o.allowHTTP})
+		if err != nil {
+			return fmt.Errorf("--peer: %w", err)
+		}
+		m.Peers = append(m.Peers, c)
+	}
+	if o.listen != "" {
+		closeListener, err := tellMonitors(env, m, o.listen)
+		if err != nil {
+			return err
+		}
+		defer closeListener()
+	}
+	return errors.Join(watchRegistry(ctx, env, m, o), m.Close())
+}
+
+// tellMonitors serves what a monitor saw to others.
+func tellMonitors(env *Env, m *monitor.Monitor, address string) (func() error, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, refusal.Newf(refusal.Failed, "listening on %s: %w", address, err).WithHint("--listen takes HOST:PORT of this machine; port 0 takes a free one")
+	}
+	fmt.Fprintf(env.Stderr, "other monitors find what was seen with --peer http://%s\n", listener.Addr())
+	server := &http.Server{Handler: m, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10}
+	go server.Serve(listener)
+	return server.Close, nil
 }
 
 // watchRegistry looks until something is found. A registry that cannot be reached is
@@ -120,8 +164,8 @@ func printMonitored(w io.Writer, r *monitor.Report) {
 	default:
 		fmt.Fprintf(w, "extends the %d entries seen before\n", r.Before)
 	}
-	fmt.Fprintf(w, "%d proposals, %d draws and %d decisions computed again, %d votes verified, %d rows compared, %d receipts verified\n",
-		r.Proposals, r.Draws, r.Decisions, r.Votes, r.Rows, r.Receipts)
+	fmt.Fprintf(w, "%d proposals, %d draws and %d decisions computed again, %d votes verified, %d rows compared, %d receipts verified, %d answers made again\n",
+		r.Proposals, r.Draws, r.Decisions, r.Votes, r.Rows, r.Receipts, r.Answers)
 	const most = 20
 	for i, f := range r.Findings {
 		if i == most {

@@ -104,7 +104,7 @@ func newRegistryRevoke(env *Env) *cobra.Command {
 	return operatorCommand(env, "revoke CREDENTIAL --dir DIR", "Revoke a credential that the registry issued", `tally registry revoke sha256:0123... --reason "issued in error" --dir registry`,
 		"Revoke a credential by its digest. Its status list says so from then on.", cobra.ExactArgs(1),
 		func(cmd *cobra.Command, ask *operate.Request) {
-			cmd.Flags().StringVar(&ask.Reason, "reason", "", "`TEXT` that says why")
+			cmd.Flags().StringVar(&ask.Reason, "reason", "revoked by the operator", "`TEXT` that says why")
 		},
 		func(ask *operate.Request, args []string) { ask.Action, ask.Credential = operate.Revoke, args[0] })
 }

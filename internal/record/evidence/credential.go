@@ -9,11 +9,14 @@ type CredentialIssued struct {
 	Agent   string `json:"agent,omitempty"`   // who asked a registry for it, and may have it revoked
 	Attempt string `json:"attempt,omitempty"` // of ours, if it is about one
 	// Blob is where a registry keeps it.
-	Blob       *digest.Content `json:"blob,omitempty"`
-	Credential digest.ID       `json:"credential"`   // of its canonical bytes, proofs included
-	ID         string          `json:"id,omitempty"` // the credential's own name
-	Issuer     string          `json:"issuer"`
-	Method     string          `json:"method"` // the verification method of the issuer's key
+	Blob *digest.Content `json:"blob,omitempty"`
+	// Content is of the canonical body without its proof: a registry takes one content
+	// for a run.
+	Content    *digest.ID `json:"content,omitempty"`
+	Credential digest.ID  `json:"credential"`   // of its canonical bytes, proofs included
+	ID         string     `json:"id,omitempty"` // the credential's own name
+	Issuer     string     `json:"issuer"`
+	Method     string     `json:"method"` // the verification method of the issuer's key
 	// Request is the write of an agent that a registry issued it for.
 	Request *RegistryRequest `json:"request,omitempty"`
 	Run     string           `json:"run"` // the runId of its body

@@ -116,9 +116,18 @@ type RegistryProposed struct {
 type RegistryCredential struct {
 	Blob   digest.Content `json:"blob"`
 	Digest digest.ID      `json:"digest"`
+	// Run is the run that the credential is about: a run has one content.
+	Run *RegistryRun `json:"run,omitempty"`
 	// Status says what was known of the revocation of a credential that the
 	// proposer attached, when it was proposed: one of RegistryStatuses.
 	Status string `json:"status,omitempty"`
+}
+
+// A RegistryRun names a run and what its body says, of which the runner's proof is no
+// part.
+type RegistryRun struct {
+	Content digest.ID `json:"content"` // of the canonical body without its proof
+	ID      string    `json:"id"`      // runId
 }
 
 // What was known of the status of a credential: it was looked up in a list of the

@@ -1279,8 +1279,20 @@ func (r *RegistryProposed) Validate() error {
 }
 
 func (r *RegistryCredential) validate() error {
+	if r.Run != nil {
+		if err := r.Run.validate(); err != nil {
+			return within("run", err)
+		}
+	}
 	if r.Status != "" && r.Status != "checked" && r.Status != "sent" && r.Status != "unchecked" && r.Status != "none" {
 		return broken("status", "is %.80q, expected checked, sent, unchecked or none", r.Status)
+	}
+	return nil
+}
+
+func (r *RegistryRun) validate() error {
+	if r.ID == "" {
+		return broken("id", "is empty")
 	}
 	return nil
 }

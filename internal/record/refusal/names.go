@@ -55,6 +55,8 @@ const (
 	NotAllowed          Name = "NotAllowed"
 	PathTaken           Name = "PathTaken"
 	UnknownPath         Name = "UnknownPath"
+	PathDisagrees       Name = "PathDisagrees"
+	RunTaken            Name = "RunTaken"
 	IdempotencyConflict Name = "IdempotencyConflict"
 	TooLate             Name = "TooLate"
 	TakenDown           Name = "TakenDown"
@@ -216,6 +218,8 @@ var meanings = map[Name]meaning{
 	NotAllowed:          {ExitFailed, "the registry knows who asks, and they may not do this: not drawn, their own proposal, not their credential"},
 	PathTaken:           {ExitFailed, "a path of the catalogue is taken, or looks like one that is"},
 	UnknownPath:         {ExitFailed, "a proposal names a path that the catalogue does not have"},
+	PathDisagrees:       {ExitFailed, "a proposal lists a result under a path that its body does not name"},
+	RunTaken:            {ExitFailed, "a run was recorded before with another content"},
 	IdempotencyConflict: {ExitFailed, "an idempotency key was used before with another body"},
 	TooLate:             {ExitFailed, "the deadline has passed, or the proposal is decided"},
 	TakenDown:           {ExitFailed, "the operator took this text down; a tombstone is left"},

@@ -11,6 +11,9 @@ import (
 // ReceiptAddress is where the receipt of an entry is served.
 func ReceiptAddress(index int64) string { return fmt.Sprintf("/receipt/%d", index) }
 
+// ProposalAddress is where a proposal is served.
+func ProposalAddress(id string) string { return "/proposal/" + id }
+
 // BlobAddress is where a blob is served.
 func BlobAddress(d digest.Content) string { return "/blob/" + d.String() }
 

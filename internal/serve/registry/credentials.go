@@ -15,6 +15,7 @@ import (
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/serve/registry/index"
 	"tallystick/internal/share/attest"
+	"tallystick/internal/share/attest/claim"
 )
 
 // looseUnmarshal reads the members that v has of a document that was verified
@@ -24,34 +25,35 @@ func looseUnmarshal(data []byte, v any) error { return json.Unmarshal(data, v) }
 // lastPart is what follows the last slash or colon of an id.
 func lastPart(id string) string { return id[strings.LastIndexAny(id, "/:")+1:] }
 
-// Mint issues a credential around the body of an attestation: {kind, body}. The
+// Mint issues a credential around the body of an attestation: {kind, body}, or the body
+// alone, as the dry run takes it. The
 // registry did not see the run, and the credential says so.
 func (r *Registry) Mint(ctx context.Context, a *Agent, envelopeText []byte, idempotency string) (*Minted, error) {
 	text, err := canon.Canonicalize(envelopeText)
 	if err != nil {
 		return nil, refusal.Newf(refusal.Malformed, "the request: %w", err)
 	}
-	var members map[string]canon.RawMessage
-	if err := canon.Unmarshal(text, &members); err != nil {
-		return nil, refusal.Newf(refusal.Malformed, "the request must be a JSON object")
-	}
-	e, err := readEnvelope(members)
+	body, err := claim.Unwrap(text)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := r.checkBody(e.kind, e.body); err != nil {
+	if _, err := r.checkBody(attest.Kind, body); err != nil {
+		return nil, err
+	}
+	run, err := contentOfRun(body)
+	if err != nil {
 		return nil, err
 	}
 	req, err := newRequest(a, "mint", idempotency, text)
 	if err != nil {
 		return nil, err
 	}
-	return r.issueOnce(ctx, req, func() (*evidence.CredentialIssued, []byte, error) { return r.issue(a, e.body, req) })
+	return r.issueOnce(ctx, req, run, func() (*evidence.CredentialIssued, []byte, error) { return r.issue(a, body, req) })
 }
 
 // issueOnce issues a credential for a request, or returns the one that was issued
 // for it before.
-func (r *Registry) issueOnce(ctx context.Context, req *evidence.RegistryRequest, issue func() (*evidence.CredentialIssued, []byte, error)) (*Minted, error) {
+func (r *Registry) issueOnce(ctx context.Context, req *evidence.RegistryRequest, run *evidence.RegistryRun, issue func() (*evidence.CredentialIssued, []byte, error)) (*Minted, error) {
 	r.mu.Lock()
 	before, err := r.earlierRequest(req)
 	r.mu.Unlock()
@@ -68,7 +70,16 @@ func (r *Registry) issueOnce(ctx context.Context, req *evidence.RegistryRequest,
 	if _, err := r.put(text); err != nil {
 		return nil, err
 	}
-	before, err = r.once(req, nil, func() ([]evidence.Body, error) {
+	var keys []string
+	if run != nil {
+		keys = append(keys, runKey(run))
+	}
+	before, err = r.once(req, keys, func() ([]evidence.Body, error) {
+		if run != nil {
+			if err := r.sameRun(run); err != nil {
+				return nil, err
+			}
+		}
 		return []evidence.Body{issued}, r.stillSigns(issued.Method)
 	})
 	if err != nil {
@@ -122,7 +133,13 @@ func (r *Registry) issue(a *Agent, body []byte, req *evidence.RegistryRequest) (
 	if _, err := attest.Verify(text, r.trust()); err != nil {
 		return nil, nil, refusal.Newf(refusal.NotIssued, "the credential is not issued, because this registry's own verifier refuses it: %w", err)
 	}
-	return issuedEntry(a, text, d.ID, did, signer.Method, b.Run, place, req), text, nil
+	run, err := contentOfRun(body)
+	if err != nil {
+		return nil, nil, err
+	}
+	issued := issuedEntry(a, text, d.ID, did, signer.Method, b.Run, place, req)
+	issued.Content = &run.Content
+	return issued, text, nil
 }
 
 func issuedEntry(a *Agent, text []byte, id, did, method, run string, place *evidence.StatusPlace, req *evidence.RegistryRequest) *evidence.CredentialIssued {
@@ -175,7 +192,7 @@ func (r *Registry) IssueDocument(ctx context.Context, a *Agent, document []byte,
 	if err != nil {
 		return nil, err
 	}
-	m, err := r.issueOnce(ctx, req, func() (*evidence.CredentialIssued, []byte, error) { return r.secure(a, text, o, req) })
+	m, err := r.issueOnce(ctx, req, nil, func() (*evidence.CredentialIssued, []byte, error) { return r.secure(a, text, o, req) })
 	if err != nil {
 		return nil, err
 	}
@@ -346,7 +363,7 @@ func (r *Registry) refreshStatusLists(ctx context.Context) error {
 			r.mu.Unlock()
 			return err
 		}
-		b.Served[fmt.Sprintf("status/%d", n)] = text
+		b.Served[servedStatus(n)] = text
 		signed[n] = &signedList{revoked, now.Add(statusLife), r.ring.credential.method}
 	}
 	r.mu.Unlock()
@@ -384,9 +401,12 @@ func (s *state) statusBits(list int) (bits []byte, revoked int) {
 	return bits, revoked
 }
 
+// servedStatus is what a status list is called in the database.
+func servedStatus(n int) string { return fmt.Sprintf("status/%d", n) }
+
 // StatusList returns the signed list of that number.
 func (r *Reader) StatusList(ctx context.Context, n int) (*StatusList, error) {
-	text, err := r.index.Served(ctx, fmt.Sprintf("status/%d", n))
+	text, err := r.index.Served(ctx, servedStatus(n))
 	if err != nil {
 		return nil, err
 	}
@@ -416,13 +436,14 @@ func (r *Registry) issuedHere(i attest.Issued) error {
 			return nil
 		}
 	}
-	return refusal.Newf(refusal.SignerNotValidThen, "this ledger does not show that %s was issued before its key was retired", i.Document)
+	return notBeforeRetirement(i)
 }
 
 // Trust is what a verifier needs for credentials of this registry: its keys and
 // its status lists. Nothing is fetched.
 func (r *Reader) Trust(ctx context.Context) (attest.Trust, error) {
 	t := attest.Trust{Now: r.now(), Keys: &attest.Keys{}}
+	t.IssuedBeforeRetirement = func(i attest.Issued) error { return r.issuedBefore(ctx, i) }
 	conf, err := r.Config(ctx)
 	if err != nil {
 		return t, err
@@ -449,6 +470,65 @@ func (r *Reader) Trust(ctx context.Context) (attest.Trust, error) {
 		}
 		t.StatusLists = append(t.StatusLists, list.Credential)
 	}
+}
+
+// issuedBefore finds in the entries that the database has whether a credential was there
+// before its key was retired.
+func (r *Reader) issuedBefore(ctx context.Context, i attest.Issued) error {
+	retired, err := r.retirement(ctx, i.Method)
+	if err != nil {
+		return err
+	}
+	doc, err := r.index.Doc(ctx, docCredential, i.Document.String())
+	if err != nil {
+		return err
+	}
+	if doc != nil && retired != nil {
+		var c credentialDoc
+		if err := canon.Unmarshal(doc, &c); err != nil {
+			return refusal.Newf(refusal.IndexDiffers, "credential %s in the database: %w", i.Document, err)
+		}
+		raw, err := r.Entries(ctx, c.Entry, 1)
+		if err != nil {
+			return err
+		}
+		if len(raw) == 1 && c.Entry < *retired {
+			_, body, err := evidence.DecodeEntry(raw[0])
+			issued, ok := body.(*evidence.CredentialIssued)
+			if err == nil && ok && issued.Credential == i.Document && issued.Method == i.Method {
+				return nil
+			}
+		}
+	}
+	return notBeforeRetirement(i)
+}
+
+// retirement is the entry that retired a key, nil if none did.
+func (r *Reader) retirement(ctx context.Context, method string) (*int64, error) {
+	docs, err := r.Keys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var set struct {
+		Keys []struct {
+			KeyID   string `json:"kid"`
+			Retired *int64 `json:"retiredEntry"`
+		} `json:"keys"`
+	}
+	if err := looseUnmarshal(docs.JWKS, &set); err != nil {
+		return nil, refusal.Newf(refusal.IndexDiffers, "the key set in the database: %w", err)
+	}
+	_, name, _ := strings.Cut(method, "#")
+	for _, k := range set.Keys {
+		if k.KeyID == name {
+			return k.Retired, nil
+		}
+	}
+	return nil, nil
+}
+
+func notBeforeRetirement(i attest.Issued) error {
+	return refusal.Newf(refusal.SignerNotValidThen, "this ledger does not show that %s was issued before its key was retired", i.Document)
 }
 
 // Trust is that of the reader, with what the ledger knows of retired keys.

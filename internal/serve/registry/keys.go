@@ -210,11 +210,14 @@ func statusNumber(p *evidence.StatusPlace) int64 {
 func (s *state) keyDocuments() (jwks, did []byte, err error) {
 	type jwk struct {
 		seal.JWK
-		Alg     string         `json:"alg"`
-		Purpose string         `json:"purpose"`
-		Retired *evidence.Time `json:"retiredAt,omitempty"`
-		Status  string         `json:"status"`
-		Use     string         `json:"use"`
+		Alg          string         `json:"alg"`
+		Entry        int64          `json:"entry"` // that put it in use
+		Published    evidence.Time  `json:"publishedAt"`
+		Purpose      string         `json:"purpose"`
+		Retired      *evidence.Time `json:"retiredAt,omitempty"`
+		RetiredEntry *int64         `json:"retiredEntry,omitempty"`
+		Status       string         `json:"status"`
+		Use          string         `json:"use"`
 	}
 	type method struct {
 		Controller string `json:"controller"`
@@ -229,15 +232,18 @@ func (s *state) keyDocuments() (jwks, did []byte, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		one := jwk{JWK: k.jwk, Alg: "EdDSA", Purpose: k.purpose, Status: "current", Use: "sig"}
+		one := jwk{JWK: k.jwk, Alg: "EdDSA", Entry: k.index, Published: k.at, Purpose: k.purpose, Status: "current", Use: "sig"}
 		m := method{Controller: s.config.DID, ID: k.method, Key: seal.Multikey(pub), Type: "Multikey"}
 		if k.retired != nil {
-			one.Status, one.Retired = "retired", k.retired
+			one.Status, one.Retired, one.RetiredEntry = "retired", k.retired, &k.retiredAt
 			m.Revoked = k.retired.Go().UTC().Format("2006-01-02T15:04:05Z")
 		}
 		keys = append(keys, one)
 		if k.purpose == CredentialPurpose && strings.HasPrefix(k.method, s.config.DID+"#") {
-			methods, names = append(methods, m), append(names, m.ID)
+			methods = append(methods, m)
+			if k.retired == nil {
+				names = append(names, m.ID) // nothing is asserted with a retired key
+			}
 		}
 	}
 	if jwks, err = canon.Marshal(map[string]any{"keys": keys}); err != nil || !strings.HasPrefix(s.config.DID, "did:web:") {

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/share/attest"
 	"tallystick/internal/share/attest/claim"
@@ -45,6 +47,8 @@ type draft struct {
 	credential []byte // canonical, signed by another issuer, or by us before
 	digest     digest.ID
 	status     string // what is known of its revocation
+	run        *evidence.RegistryRun
+	about      []byte // the body that it is about, with its proof
 }
 
 // A MissingPath is a path that a proposal names and the catalogue does not have.
@@ -264,6 +268,13 @@ func (r *Registry) parseEnvelope(ctx context.Context, members map[string]canon.R
 	if err != nil {
 		return nil, err
 	}
+	about := attestedOf(body)
+	if err := r.belongs(&about, e.paths); err != nil {
+		return nil, err
+	}
+	if whole.run, err = contentOfRun(d.about); err != nil {
+		return nil, err
+	}
 	text, err := claim.Manifest(body, e.paths)
 	if err != nil {
 		return nil, err
@@ -281,10 +292,11 @@ func (r *Registry) openEnvelope(ctx context.Context, e *envelope) (*attest.Body,
 		if err != nil {
 			return nil, nil, err
 		}
-		return v.Body, &draft{credential: e.credential, digest: v.Digest, status: status}, nil
+		about, err := subjectOf(e.credential)
+		return v.Body, &draft{credential: e.credential, digest: v.Digest, status: status, about: about}, err
 	}
 	body, err := r.checkBody(e.kind, e.body)
-	return body, &draft{body: e.body}, err
+	return body, &draft{body: e.body, about: e.body}, err
 }
 
 // openCredential verifies a credential and says what is known of its revocation. Our
@@ -313,8 +325,8 @@ func (r *Registry) openCredential(ctx context.Context, e *envelope) (*attest.Ver
 	return v, status, err
 }
 
-// checkBody checks the body of an attestation, and the runner's proof if it has
-// one.
+// checkBody checks the body of an attestation, and the runner's proof if it has one, as
+// the dry run does.
 func (r *Registry) checkBody(kind string, text []byte) (*attest.Body, error) {
 	if err := attest.CheckKind(kind); err != nil {
 		return nil, err
@@ -322,19 +334,13 @@ func (r *Registry) checkBody(kind string, text []byte) (*attest.Body, error) {
 	if len(text) == 0 {
 		return nil, refusal.Newf(refusal.Malformed, "there is no body").WithHint(`send {"kind": "eval.run.attestation.v1", "body": {…}}`)
 	}
-	var members map[string]canon.RawMessage
-	if err := canon.Unmarshal(text, &members); err != nil {
-		return nil, refusal.Newf(refusal.Malformed, "body must be object")
-	}
-	if members["proof"] == nil {
-		return attest.ParseBody(text)
-	}
-	signed, err := attest.VerifyBody(text, r.trust())
-	if err != nil {
-		return nil, err
-	}
-	return signed.Body, nil
+	_, body, err := attest.Accept(text, RunnerTrust(r.o.Now()))
+	return body, err
 }
+
+// RunnerTrust is what the proof of a runner in a body is verified with: keys that need
+// no document. Those of the registry are not among them: it runs nothing.
+func RunnerTrust(now time.Time) attest.Trust { return attest.Trust{Now: now, Keys: &attest.Keys{}} }
 
 // contentOfBody leaves out what names a run and not what came out of it.
 func contentOfBody(b *attest.Body, p claim.Paths) (digest.ID, error) {

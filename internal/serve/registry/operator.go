@@ -61,7 +61,11 @@ func (r *Registry) RotateKey(ctx context.Context, purpose string) (string, error
 		entries, method, err = r.rotated(purpose, fresh)
 		return entries, err
 	})
-	return method, err
+	if err != nil {
+		return "", err
+	}
+	// A list under the retired key is one that verifiers refuse.
+	return method, r.refreshStatusLists(ctx)
 }
 
 // rotated are the entries of a rotation. From the moment that they are submitted

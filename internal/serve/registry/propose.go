@@ -117,7 +117,11 @@ func (r *Registry) Propose(ctx context.Context, a *Agent, thing Thing, body []by
 		return nil, err
 	}
 	var found *proposal
-	repeated, err := r.once(req, []string{"content " + d.content.String()}, func() ([]evidence.Body, error) {
+	keys := []string{"content " + d.content.String()}
+	if d.run != nil {
+		keys = append(keys, runKey(d.run))
+	}
+	repeated, err := r.once(req, keys, func() ([]evidence.Body, error) {
 		var err error
 		if found, err = r.sameAs(d, nil); found != nil || err != nil {
 			return nil, err
@@ -206,7 +210,7 @@ func (r *Registry) prepare(a *Agent, d *draft, req *evidence.RegistryRequest) (*
 	}
 	e.Manifest = names[0]
 	if d.credential != nil {
-		e.Credential = &evidence.RegistryCredential{Blob: names[1], Digest: d.digest, Status: d.status}
+		e.Credential = &evidence.RegistryCredential{Blob: names[1], Digest: d.digest, Run: d.run, Status: d.status}
 	}
 	return e, before, nil
 }
@@ -216,6 +220,9 @@ func (r *Registry) prepare(a *Agent, d *draft, req *evidence.RegistryRequest) (*
 func (r *Registry) allowed(d *draft) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if other := r.tails.standing[d.path]; other != "" && r.tails.content[other] == d.content {
+		return nil // the same is on its way: it is answered with that
+	}
 	return r.check(d)
 }
 
@@ -224,6 +231,11 @@ func (r *Registry) check(d *draft) error {
 		if r.state.paths[n.Path] == nil {
 			return refusal.Newf(refusal.UnknownPath, "%w", &n).
 				WithHint("propose it first with POST %s and let it be published, then propose this again", n.Route())
+		}
+	}
+	if d.run != nil {
+		if err := r.sameRun(d.run); err != nil {
+			return err
 		}
 	}
 	if d.thing == Eval {

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -450,13 +451,28 @@ func (r *Reader) Receipt(ctx context.Context, at int64) (*Receipt, error) {
 	return &Receipt{Index: at, File: file, Entry: raw[0]}, err
 }
 
-// Checkpoint is the last sealed checkpoint: a C2SP signed note.
+// Checkpoint is the last sealed checkpoint: a C2SP signed note, with the time if the
+// process that writes has signed it.
 func (r *Reader) Checkpoint(ctx context.Context) ([]byte, error) {
 	if err := r.catchUp(ctx); err != nil {
 		return nil, err
 	}
 	note, _ := r.log.signed()
-	return note, nil
+	dated, err := r.index.Served(ctx, servedCheckpoint)
+	if err != nil || !bytes.HasPrefix(dated, note) {
+		return note, err
+	}
+	return dated, nil
+}
+
+// TreeSize is how many entries the last checkpoint covers that this process knows of.
+func (r *Reader) TreeSize() int64 {
+	if r.log == nil {
+		return 0 // it was never opened
+	}
+	r.log.mu.RLock()
+	defer r.log.mu.RUnlock()
+	return r.log.size
 }
 
 // maxEntries bounds what one call returns.

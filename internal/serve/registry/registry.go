@@ -93,6 +93,7 @@ type Registry struct {
 	anchored  int64               // entries when the last anchor was published; guarded by tickMu
 	anchorAt  time.Time           // guarded by mu
 	lists     map[int]*signedList // guarded by mu
+	dating    dating
 }
 
 // A committed is a batch of entries that is on disk.
@@ -128,6 +129,9 @@ func Open(ctx context.Context, o Options) (*Registry, error) {
 	err = r.reconfigure()
 	if err == nil {
 		err = r.refreshStatusLists(ctx)
+	}
+	if err == nil {
+		err = r.renewCheckpoint(ctx, true)
 	}
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -383,7 +387,7 @@ func (r *Registry) write(c *changes, entries []index.Entry, tip sequencer.Tip) e
 	}
 	b.Entries, b.From = entries, entries[0].Index
 	r.stamp(b, tip)
-	return r.index.Apply(context.Background(), b)
+	return r.applyDated(context.Background(), b, tip.Checkpoint)
 }
 
 // report tells those who wait that the index has followed, or that it does not.

@@ -3,12 +3,15 @@ package registry
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/serve/registry/index"
+	"tallystick/internal/share/attest/claim"
 )
 
 // maxBlob bounds what is read as a blob; credentials are the largest.
@@ -46,6 +49,7 @@ type row struct {
 	Earlier          int              `json:"earlier"`
 	Credential       string           `json:"credential,omitempty"`
 	CredentialStatus string           `json:"credentialStatus,omitempty"`
+	Attested         *Attested        `json:"attested,omitempty"`
 	Imported         bool             `json:"imported"`
 	Chain            *Chain           `json:"chain,omitempty"`
 	TakenDown        bool             `json:"takenDown,omitempty"`
@@ -127,6 +131,9 @@ func (r *Registry) renderProposal(b *index.Batch, p *proposal) error {
 	view := r.state.view(p)
 	view.TakenDown = manifest == nil
 	view.Manifest = manifest
+	if view.Attested, err = r.attested(b, p, manifest); err != nil {
+		return err
+	}
 	doc, err := canon.Marshal(view)
 	if err != nil {
 		return err
@@ -147,11 +154,41 @@ func (r *Registry) renderProposal(b *index.Batch, p *proposal) error {
 	return nil
 }
 
+// attested is what the credential of a proposal says that it is about, and where the
+// paths of its manifest say something else.
+func (r *Registry) attested(b *index.Batch, p *proposal, manifest []byte) (*Attested, error) {
+	if p.Credential == nil {
+		return nil, nil
+	}
+	data, err := r.blob(b, p.Credential.Blob)
+	if err != nil {
+		return nil, err
+	}
+	a := attestedIn(data)
+	var m evalManifest
+	if a == nil || manifest == nil || canon.Unmarshal(manifest, &m) != nil {
+		return a, nil
+	}
+	a.Disagrees = a.disagreements(claim.Paths{Artifact: m.Artifact, Harness: m.Harness, Dataset: m.Dataset}, func(path string) []byte {
+		// What stood when it was proposed: a path is published once.
+		named := r.state.paths[path]
+		if named == nil || named.index > p.index {
+			return nil
+		}
+		text, failed := r.blob(b, named.Manifest)
+		if failed != nil {
+			err = failed
+		}
+		return text
+	})
+	return a, err
+}
+
 // line is the row of a proposal.
 func (r *Registry) line(b *index.Batch, p *proposal, view *Proposal, manifest []byte) ([]byte, error) {
 	l := row{
 		ID: p.Proposal, IPPath: p.Path, Thing: Thing(p.Thing), ArtifactPath: p.Artifact, Status: view.Status, Note: view.Note, ProposedAt: p.at,
-		Agent: p.Agent, Runner: p.Runner, Judges: view.Judges, Earlier: p.Earlier, Credential: view.Credential, CredentialStatus: view.CredentialStatus, Chain: view.Chain, TakenDown: manifest == nil,
+		Agent: p.Agent, Runner: p.Runner, Judges: view.Judges, Earlier: p.Earlier, Credential: view.Credential, CredentialStatus: view.CredentialStatus, Attested: view.Attested, Chain: view.Chain, TakenDown: manifest == nil,
 		Entry: p.index, Receipt: view.Receipt, Decision: view.Decision, Imported: true,
 	}
 	l.Judges.Persons = nil
@@ -283,7 +320,7 @@ func (r *Registry) renderPublic(b *index.Batch, c *changes) error {
 	conf := r.state.config
 	sealing, former := r.state.sealedBy()
 	body, err := canon.Marshal(Public{Origin: r.settings.Origin, LogKey: sealing, FormerLogKeys: former, TrustRoot: r.settings.TrustRoot, PublicURL: conf.PublicURL,
-		DID: conf.DID, Judges: conf.Judges, Quorum: conf.Quorum, DeadlineHours: conf.DeadlineHours, Witnesses: conf.Witnesses, EligibleJudges: r.state.admitted()})
+		DID: conf.DID, Judges: conf.Judges, Quorum: conf.Quorum, DeadlineHours: conf.DeadlineHours, Witnesses: conf.Witnesses, EligibleJudges: r.state.admitted(), CalibratedJudges: r.state.calibrated(slices.Collect(maps.Keys(r.state.persons)), r.state.size)})
 	b.Docs[index.Name{Kind: docPublic, ID: "public"}] = body
 	return err
 }
@@ -301,6 +338,7 @@ func (s *state) view(p *proposal) *Proposal {
 	v.Judges = Judges{For: t.For, Against: t.Against, Abstained: t.Abstained, Missing: t.Missing}
 	if p.drawn != nil {
 		v.Judges.Drawn, v.Judges.Of, v.Judges.Persons = len(p.drawn.Judges), p.drawn.Of, p.drawn.Judges
+		v.Judges.Calibrated = s.calibrated(p.drawn.Judges, p.drawn.Size)
 		if p.decided == nil {
 			d := evidence.At(p.deadline())
 			v.Deadline = &d

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"context"
 	"slices"
 
 	"tallystick/internal/record/evidence"
@@ -72,7 +73,10 @@ func (r *Registry) rotateOperator() (string, error) {
 	}
 	// Crash here: the next opening finds the key by its name.
 	pub, _ := fresh.Public().Ed25519()
-	return seal.VKey(pub, r.settings.Origin), putOperator(r.o.Dir, fresh)
+	if err := putOperator(r.o.Dir, fresh); err != nil {
+		return "", err
+	}
+	return seal.VKey(pub, r.settings.Origin), r.renewCheckpoint(context.Background(), true)
 }
 
 // submitOperator hands over the change of signers, which both keys sign.

@@ -29,6 +29,7 @@ type state struct {
 	draws        map[digest.ID]*evidence.RegistryDrawn
 	requests     map[digest.ID]request
 	credentials  map[digest.ID]*credential
+	runs         map[string]runOf // by run id in lower case: the first content
 	keys         []*publishedKey
 	logKeys      []*logKey
 	calibrations map[string][]*evidence.RegistryCalibrated
@@ -55,9 +56,10 @@ type person struct {
 }
 
 type admission struct {
-	index    int64
-	admitted bool
-	agents   []string
+	index      int64
+	admitted   bool
+	agents     []string
+	calibrated bool // one of the agents had passed the calibration set
 }
 
 // at is the last word on a person in a tree of that size; nil if there is none.
@@ -130,6 +132,7 @@ type publishedKey struct {
 	method  string // verification method
 	jwk     seal.JWK
 	index   int64
+	at      evidence.Time // of the entry that put it in use
 	retired *evidence.Time
 	// retiredAt is the entry that retired it.
 	retiredAt int64
@@ -139,7 +142,7 @@ func newState() *state {
 	return &state{
 		agents: map[string]*agent{}, apiKeys: map[digest.ID]*apiKey{}, persons: map[string]*person{}, proposals: map[string]*proposal{},
 		undecided: map[string]*proposal{}, undrawn: map[string]*proposal{}, contents: map[digest.ID]*proposal{}, paths: map[string]*proposal{}, draws: map[digest.ID]*evidence.RegistryDrawn{},
-		requests: map[digest.ID]request{}, credentials: map[digest.ID]*credential{}, calibrations: map[string][]*evidence.RegistryCalibrated{},
+		runs: map[string]runOf{}, requests: map[digest.ID]request{}, credentials: map[digest.ID]*credential{}, calibrations: map[string][]*evidence.RegistryCalibrated{},
 		takenDown: map[digest.Content]int64{},
 	}
 }
@@ -282,7 +285,7 @@ func (s *state) addJudge(b *evidence.RegistryJudge, index int64, c *changes) err
 			c.agents[s.agents[id]] = true
 		}
 	}
-	p.changes = append(p.changes, admission{index, b.Admitted, b.Agents})
+	p.changes = append(p.changes, admission{index, b.Admitted, b.Agents, b.Set != nil})
 	for _, waiting := range s.undrawn {
 		s.chooseRoot(waiting, index+1)
 	}
@@ -306,6 +309,9 @@ func (s *state) addProposal(b *evidence.RegistryProposed, index int64, at eviden
 	c.proposals[p], c.blobs[b.Manifest] = true, true
 	if b.Credential != nil {
 		c.blobs[b.Credential.Blob] = true
+		if run := b.Credential.Run; run != nil {
+			s.addRun(run.ID, run.Content, ProposalAddress(b.Proposal))
+		}
 	}
 	return nil
 }
@@ -390,6 +396,9 @@ func (s *state) takeDown(b *evidence.RegistryTakenDown, index int64, c *changes)
 func (s *state) addCredential(b *evidence.CredentialIssued, index int64, at evidence.Time, c *changes) {
 	i := &credential{CredentialIssued: b, index: index, at: at}
 	s.credentials[b.Credential] = i
+	if b.Content != nil {
+		s.addRun(b.Run, *b.Content, CredentialAddress(b.Run, lastPart(b.ID)))
+	}
 	if b.Blob != nil {
 		c.blobs[*b.Blob] = true
 	}
@@ -418,7 +427,7 @@ func (s *state) addKey(b *evidence.KeyPublished, index int64, at evidence.Time, 
 			return nil
 		}
 	}
-	k := &publishedKey{purpose: b.Purpose, method: b.Key, index: index}
+	k := &publishedKey{purpose: b.Purpose, method: b.Key, index: index, at: at}
 	if err := decodeJWK(b.Document, &k.jwk); err != nil {
 		return fmt.Errorf("key %s: %w", b.Key, err)
 	}
@@ -468,6 +477,20 @@ func (s *state) admitted() int {
 	for _, p := range s.persons {
 		if last := p.at(s.size); last != nil && last.admitted {
 			n++
+		}
+	}
+	return n
+}
+
+// calibrated counts the persons among some who had passed the calibration set when they
+// were last admitted in a tree of that size.
+func (s *state) calibrated(persons []string, size int64) int {
+	n := 0
+	for _, id := range persons {
+		if p := s.persons[id]; p != nil {
+			if last := p.at(size); last != nil && last.admitted && last.calibrated {
+				n++
+			}
 		}
 	}
 	return n

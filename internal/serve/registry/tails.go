@@ -3,6 +3,7 @@ package registry
 import (
 	"strings"
 
+	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 )
 
@@ -17,11 +18,12 @@ type tails struct {
 	standing map[string]string // path to proposal: pending or published
 	path     map[string]string // proposal to path
 	artifact map[string]string // proposal to artifact path
-	status   int64             // next free place of the status lists
+	content  map[string]digest.ID
+	status   int64 // next free place of the status lists
 }
 
 func newTails() *tails {
-	return &tails{chain: map[string]string{}, earlier: map[string]int{}, names: names{}, standing: map[string]string{}, path: map[string]string{}, artifact: map[string]string{}}
+	return &tails{chain: map[string]string{}, earlier: map[string]int{}, names: names{}, standing: map[string]string{}, path: map[string]string{}, artifact: map[string]string{}, content: map[string]digest.ID{}}
 }
 
 // observe notes an entry that was submitted, or that was there at opening.
@@ -31,7 +33,7 @@ func (t *tails) observe(body evidence.Body) {
 		for _, k := range earlierKeys(b) {
 			t.earlier[k]++
 		}
-		t.artifact[b.Proposal] = b.Artifact
+		t.artifact[b.Proposal], t.content[b.Proposal] = b.Artifact, b.Content
 		if Thing(b.Thing) != Eval {
 			t.names.add(b.Path)
 			t.standing[b.Path], t.path[b.Proposal] = b.Proposal, b.Path

@@ -62,6 +62,9 @@ func (r *Registry) Tick(ctx context.Context) error {
 	if err := r.decideAll(); err != nil {
 		return err
 	}
+	if err := r.renewCheckpoint(ctx, false); err != nil {
+		return err
+	}
 	return r.refreshStatusLists(ctx)
 }
 

@@ -90,23 +90,27 @@ type Proposal struct {
 	Credential string           `json:"credential,omitempty"` // its address
 	// CredentialStatus says whether its revocation was looked up when it was proposed.
 	CredentialStatus string `json:"credentialStatus,omitempty"`
-	Chain            *Chain `json:"chain,omitempty"`
-	Entry            int64  `json:"entry"`
-	Receipt          string `json:"receipt"` // its address
-	Decision         *int64 `json:"decision,omitempty"`
+	// Attested is what the credential says that it is about.
+	Attested *Attested `json:"attested,omitempty"`
+	Chain    *Chain    `json:"chain,omitempty"`
+	Entry    int64     `json:"entry"`
+	Receipt  string    `json:"receipt"` // its address
+	Decision *int64    `json:"decision,omitempty"`
 	// New says that this call made the proposal; otherwise it was there.
 	New bool `json:"-"`
 }
 
 // Judges count those who were drawn and how they voted.
 type Judges struct {
-	Drawn     int      `json:"drawn"`
-	Of        int      `json:"of"` // who could have been drawn
-	For       int      `json:"for"`
-	Against   int      `json:"against"`
-	Abstained int      `json:"abstained"`
-	Missing   int      `json:"missing"`
-	Persons   []string `json:"persons,omitempty"` // who was drawn; not in rows
+	Drawn     int `json:"drawn"`
+	Of        int `json:"of"` // who could have been drawn
+	For       int `json:"for"`
+	Against   int `json:"against"`
+	Abstained int `json:"abstained"`
+	Missing   int `json:"missing"`
+	// Calibrated are those among the drawn who had passed the calibration set.
+	Calibrated int      `json:"calibrated"`
+	Persons    []string `json:"persons,omitempty"` // who was drawn; not in rows
 }
 
 // A JudgementRow is one vote as it is shown.
@@ -233,7 +237,10 @@ type Public struct {
 	Witnesses      []string       `json:"witnesses,omitempty"`
 	Entries        int64          `json:"entries"`
 	EligibleJudges int            `json:"eligibleJudges"`
-	CalibrationSet *digest.ID     `json:"calibrationSet,omitempty"`
+	// CalibratedJudges are those of them who passed the calibration set: zero says that the
+	// registry does without.
+	CalibratedJudges int        `json:"calibratedJudges"`
+	CalibrationSet   *digest.ID `json:"calibrationSet,omitempty"`
 }
 
 // A FormerLogKey is a key that sealed the ledger before the one that does now.

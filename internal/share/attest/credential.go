@@ -98,7 +98,7 @@ func Issue(d Draft, s Signer) ([]byte, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	if err := checkSubject(body); err != nil {
+	if err := acceptable(body); err != nil {
 		return nil, err
 	}
 	text, err := canon.Marshal(c)

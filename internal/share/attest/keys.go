@@ -168,6 +168,19 @@ func (k *Keys) AddDID(data []byte) error {
 			return fmt.Errorf("%s of %s: %w", what, plainMethod(did), err)
 		}
 	}
+	// A key that was revoked is not one to assert with any more, so its method is listed
+	// without standing in assertionMethod. It is taken as a retired one.
+	for _, one := range methods {
+		m, _ := one.(map[string]any)
+		id, _ := m["id"].(string)
+		named := slices.ContainsFunc(asserts, func(a any) bool { text, _ := a.(string); return absolute(did, text) == absolute(did, id) })
+		if m["revoked"] == nil || id == "" || named {
+			continue
+		}
+		if err := k.addMethod(did, findMethod(did, methods, id)); err != nil {
+			return fmt.Errorf("%s of %s: %w", what, plainMethod(did), err)
+		}
+	}
 	k.documents = append(k.documents, did)
 	return nil
 }
@@ -195,7 +208,7 @@ func findMethod(did string, methods []any, name string) []map[string]any {
 
 func (k *Keys) addMethod(did string, found []map[string]any) error {
 	if len(found) != 1 {
-		return refusal.Newf(refusal.CredentialInvalid, "assertionMethod: %d methods have a name that it lists, expected 1", len(found))
+		return refusal.Newf(refusal.CredentialInvalid, "%d methods have a name that it lists, expected 1", len(found))
 	}
 	m := found[0]
 	id, _ := m["id"].(string)

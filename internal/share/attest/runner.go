@@ -19,6 +19,9 @@ func SignBody(data []byte, s Signer) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := acceptable(text); err != nil {
+		return nil, err
+	}
 	method, err := s.method()
 	if err != nil {
 		return nil, err
@@ -79,15 +82,6 @@ func openSubject(text []byte) (*signedSubject, error) {
 		return nil, err
 	}
 	return &signedSubject{d, body}, nil
-}
-
-// checkSubject refuses a subject whose body is not valid.
-func checkSubject(text []byte) error {
-	d, err := openDocument(text)
-	if err != nil {
-		return fmt.Errorf("body: %w", err)
-	}
-	return checkBody(d.rest).refuse()
 }
 
 // asEvidence names what is wrong with the form of a signed document: bytes that

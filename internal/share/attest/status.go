@@ -270,11 +270,17 @@ func decodeBits(text string) ([]byte, error) {
 
 // VerifyStatusList verifies a list of an issuer as it is verified for a credential.
 func VerifyStatusList(data []byte, issuer, purpose string, t Trust) error {
-	l, err := t.openStatusList(data)
-	if err == nil {
-		_, err = l.verify(issuer, purpose, t)
-	}
+	_, err := OpenStatusList(data, issuer, purpose, t)
 	return err
+}
+
+// OpenStatusList is [VerifyStatusList], and gives the bits of the list.
+func OpenStatusList(data []byte, issuer, purpose string, t Trust) ([]byte, error) {
+	l, err := t.openStatusList(data)
+	if err != nil {
+		return nil, err
+	}
+	return l.verify(issuer, purpose, t)
 }
 
 // A StatusDraft is a status list to be issued.

@@ -117,15 +117,26 @@ type Answer struct {
 
 // Get asks for a path of the registry, which may have a query.
 func (c *Client) Get(ctx context.Context, path string) (*Answer, error) {
-	return c.do(ctx, http.MethodGet, path, nil, "")
+	return c.do(ctx, http.MethodGet, path, nil, "", anyAnswer)
 }
+
+// GetPage asks for a path as a browser does.
+func (c *Client) GetPage(ctx context.Context, path string) (*Answer, error) {
+	return c.do(ctx, http.MethodGet, path, nil, "", PageAnswer)
+}
+
+// What is asked for: JSON where there is a choice, or the page for people.
+const (
+	anyAnswer  = "application/json, */*;q=0.5"
+	PageAnswer = "text/html"
+)
 
 // Post sends a JSON document. An idempotency key makes sending it again harmless.
 func (c *Client) Post(ctx context.Context, path string, body []byte, idempotency string) (*Answer, error) {
-	return c.do(ctx, http.MethodPost, path, body, idempotency)
+	return c.do(ctx, http.MethodPost, path, body, idempotency, anyAnswer)
 }
 
-func (c *Client) do(ctx context.Context, method, path string, body []byte, idempotency string) (*Answer, error) {
+func (c *Client) do(ctx context.Context, method, path string, body []byte, idempotency, accept string) (*Answer, error) {
 	at, err := c.resolve(path)
 	if err != nil {
 		return nil, err
@@ -134,7 +145,7 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, idemp
 	if err != nil {
 		return nil, refusal.Newf(refusal.Usage, "registry address: %w", err)
 	}
-	req.Header.Set("Accept", "application/json, */*;q=0.5")
+	req.Header.Set("Accept", accept)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

@@ -26,7 +26,7 @@ import (
 
 // Version is that of the tables. Tables of another version count as empty, and
 // are made again.
-const Version = "1"
+const Version = "2"
 
 // An Index is an open database.
 type Index struct {

@@ -334,7 +334,7 @@ func watch(t testing.TB, current *http.Handler) *Monitor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Monitor{Client: c, Keys: []ledger.LogKey{{Origin: fakeOrigin, Key: publicOf(testKey(t, 1))}}, Dir: t.TempDir(), Now: time.Now}
+	return &Monitor{Client: c, Keys: []ledger.LogKey{{Origin: fakeOrigin, Key: publicOf(testKey(t, 1))}}, Dir: t.TempDir(), Now: time.Now, rowsOnly: true}
 }
 
 // cosign puts the checkpoint of a size, cosigned by a witness, behind a draw.

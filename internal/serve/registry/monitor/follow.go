@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -38,6 +39,7 @@ func (m *Monitor) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	m.offered = offered
 	if head.Size <= m.memory.Size {
 		return m.notLonger(offered, head)
 	}
@@ -221,8 +223,8 @@ func (m *Monitor) page(ctx context.Context, from, n int64) ([][]byte, error) {
 	if a.Status != http.StatusOK {
 		return nil, a.Err()
 	}
-	lines := slices.DeleteFunc(strings.Split(string(a.Body), "\n"), func(s string) bool { return s == "" })
-	if len(lines) == 0 || int64(len(lines)) > n {
+	lines := strings.Split(strings.TrimSuffix(string(a.Body), "\n"), "\n")
+	if !bytes.HasSuffix(a.Body, []byte("\n")) || int64(len(lines)) > n {
 		return nil, refusal.Newf(refusal.EntryInvalid, "the registry was asked for the entries %d to %d and serves %d; its checkpoint covers them", from, from+n-1, len(lines)).
 			WithHint("it hides entries that it signed")
 	}
@@ -240,6 +242,9 @@ func (m *Monitor) apply(raw []byte) error {
 		return err
 	}
 	m.state.apply(position.Index, entry, body)
+	if !m.rowsOnly {
+		m.ahead = append(m.ahead, bytes.Clone(raw))
+	}
 	return nil
 }
 

@@ -52,6 +52,8 @@ type memory struct {
 	Checkpoint string   `json:"checkpoint"` // signed note
 	// Receipts says up to which entry the receipts of rows were verified.
 	Receipts int64 `json:"receipts"`
+	// Compared says up to which entry the answers about what it changed were compared.
+	Compared int64 `json:"compared,omitempty"`
 }
 
 // loadMemory reads what is remembered, nil if there is nothing.

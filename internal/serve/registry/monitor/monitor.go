@@ -1,7 +1,6 @@
 // Package monitor follows a registry from outside. It needs no access but the one
-// that everybody has, relies on none of the registry's own code but the rules that
-// every reader can compute ([tallystick/internal/serve/registry/recompute]), and keeps its own
-// copy of the entries that it has seen.
+// that every reader has, and keeps its own copy of the entries that it has seen and of
+// the texts that they name.
 //
 // A look ([Monitor.Once]) verifies the checkpoint and every entry since the last
 // look, computes draws, votes and decisions again, and compares the catalogue with
@@ -17,14 +16,18 @@ package monitor
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/record/ledger"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/serve/registry"
 	"tallystick/internal/serve/registry/client"
+	"tallystick/internal/serve/registry/web"
 )
 
 type votes = evidence.RegistryVotes
@@ -44,12 +47,43 @@ type Monitor struct {
 	Dir       string // what it remembers; see [Folder]
 	// AllReceipts verifies the receipts of all rows, not only of new ones.
 	AllReceipts bool
-	Now         func() time.Time
+	// All compares every answer and not only those about what has changed, with some of
+	// the others.
+	All bool
+	// Peers are other monitors, to be asked what they saw.
+	Peers []*client.Client
+	Now   func() time.Time
+
+	toldMu sync.Mutex
+	told   []byte // what is told to other monitors
 
 	memory *memory
 	log    *log
 	state  *replay
 	seen   map[string]digest.ID
+
+	offered   []byte           // the checkpoint that was asked for last
+	ahead     [][]byte         // entries that were read and are not in the mirror
+	mirror    *registry.Mirror // what follows from the entries
+	honest    *web.Server      // answers with it
+	honestURL string
+	compared  int64 // entries at the end of the last look
+	digests   map[string]digest.ID
+	routesAt  int64                     // the size of the tree that all digests are of; -1 if it grew meanwhile
+	missing   map[digest.Content]string // texts that the registry does not give
+
+	rowsOnly bool // for tests of everything else
+	wait     func(context.Context, time.Duration) error
+}
+
+// Close lets go of what is kept between looks.
+func (m *Monitor) Close() error {
+	if m.mirror == nil {
+		return nil
+	}
+	err := m.mirror.Close()
+	m.mirror, m.honest = nil, nil
+	return err
 }
 
 // A Report is what came of a look.
@@ -67,7 +101,14 @@ type Report struct {
 	Decisions int       `json:"decisions"` // counted again
 	Rows      int       `json:"rows"`      // compared with their entries
 	Receipts  int       `json:"receipts"`  // verified now
+	Answers   int       `json:"answers"`   // made again from the entries, and the same
+	Peers     int       `json:"peers"`     // other monitors whose sight was compared
 	Findings  []Finding `json:"findings"`
+	// Routes has a digest over the answers of each route that every look asks for, of a
+	// tree of that size: two monitors of one registry have the same.
+	Routes map[string]digest.ID `json:"routes,omitempty"`
+	// SignedAt is when the operator last signed the checkpoint with the time.
+	SignedAt evidence.Time `json:"signed_at"`
 }
 
 // Once looks once. A report with findings comes with an error.
@@ -77,15 +118,18 @@ func (m *Monitor) Once(ctx context.Context) (*Report, error) {
 		// What was read in vain is forgotten; the next look begins with what is
 		// remembered on disk.
 		m.memory = nil
-		return nil, err
+		return nil, errors.Join(err, m.Close())
 	}
 	if len(report.Findings) > 0 {
 		f := report.Findings[0]
 		return report, refusal.Newf(refusal.RegistryMismatch, "%d findings; the first, %s: entry %d, proposal %s: %s", len(report.Findings), f.Name, f.Entry, f.Proposal, f.Detail).
 			WithHint("the registry's own signed entries say otherwise; the copy of them is in %s", m.Dir)
 	}
-	m.memory.Receipts = m.memory.Size
+	m.memory.Receipts, m.memory.Compared = m.memory.Size, m.compared
 	if err := saveSeen(m.Dir, m.seen); err != nil {
+		return nil, err
+	}
+	if err := m.tell(report); err != nil {
 		return nil, err
 	}
 	return report, m.memory.save(m.Dir)
@@ -120,6 +164,20 @@ func (m *Monitor) look(ctx context.Context) (*Report, error) {
 	if err := m.checkWitnessed(ctx, report); err != nil {
 		return nil, err
 	}
+	if !m.rowsOnly {
+		if err := m.compareAnswers(ctx, report); err != nil {
+			return nil, err
+		}
+		if err := m.checkAge(ctx, report); err != nil {
+			return nil, err
+		}
+		if err := m.comparePeers(ctx, report); err != nil {
+			return nil, err
+		}
+		for d, why := range m.missing {
+			m.report(report, TextMissing, -1, "", "entries name the text %s, no entry says that it was taken down, and the registry does not give it: %s", d, why)
+		}
+	}
 	m.fill(report)
 	return report, nil
 }
@@ -135,6 +193,7 @@ func (m *Monitor) load() error {
 	if m.memory != nil {
 		return nil
 	}
+	m.ahead, m.missing = nil, map[digest.Content]string{}
 	remembered, err := loadMemory(m.Dir)
 	if err != nil {
 		return err

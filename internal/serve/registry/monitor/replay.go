@@ -3,6 +3,7 @@ package monitor
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -32,6 +33,10 @@ const (
 	DecisionDiffers     = "DecisionDiffers"
 	EntryOutOfPlace     = "EntryOutOfPlace"
 	EarlierDiffers      = "EarlierDiffers"
+	TextMissing         = "TextMissing"
+	RunTwice            = "RunTwice"
+	CheckpointOld       = "CheckpointOld"
+	PeerDiffers         = "PeerDiffers"
 )
 
 // A replay is what follows from the entries of a registry, computed again.
@@ -45,6 +50,7 @@ type replay struct {
 	draws    map[digest.ID]*draw
 	down     map[digest.Content]bool // blobs that were taken down
 	earlier  map[[4]string]int       // proposals by kind, artifact, agent and runner; "" for any
+	runs     map[string]digest.ID
 	drawn    int
 	votes    int
 	decided  int
@@ -77,7 +83,7 @@ type draw struct {
 }
 
 func newReplay(l *log) *replay {
-	return &replay{log: l, agents: map[string]string{}, byID: map[string]*proposal{}, draws: map[digest.ID]*draw{}, down: map[digest.Content]bool{}, earlier: map[[4]string]int{}}
+	return &replay{log: l, agents: map[string]string{}, byID: map[string]*proposal{}, draws: map[digest.ID]*draw{}, down: map[digest.Content]bool{}, earlier: map[[4]string]int{}, runs: map[string]digest.ID{}}
 }
 
 func (r *replay) find(name string, index int64, proposal, format string, args ...any) {
@@ -115,7 +121,21 @@ func (r *replay) apply(index int64, entry evidence.Entry, body evidence.Body) {
 		r.checkDecision(index, entry.Time, b)
 	case *evidence.RegistryTakenDown:
 		r.down[b.Blob] = true
+	case *evidence.CredentialIssued:
+		if b.Content != nil {
+			r.oneContent(index, "", b.Run, *b.Content)
+		}
 	}
+}
+
+// oneContent wants every entry about a run to have the content of the first.
+func (r *replay) oneContent(index int64, proposal, run string, content digest.ID) {
+	run = strings.ToLower(run)
+	if first, there := r.runs[run]; there && first != content {
+		r.find(RunTwice, index, proposal, "the run %s has the content %s here and %s in an entry before", run, content, first)
+		return
+	}
+	r.runs[run] = content
 }
 
 func (r *replay) proposed(index int64, at evidence.Time, b *evidence.RegistryProposed) {
@@ -131,6 +151,9 @@ func (r *replay) proposed(index int64, at evidence.Time, b *evidence.RegistryPro
 	}
 	if want := r.countEarlier(b); b.Earlier != want {
 		r.find(EarlierDiffers, index, b.Proposal, "it says that %d proposals of the same agent or runner for %s came before it; there were %d", b.Earlier, b.Artifact, want)
+	}
+	if c := b.Credential; c != nil && c.Run != nil {
+		r.oneContent(index, b.Proposal, c.Run.ID, c.Run.Content)
 	}
 	p := &proposal{index: index, at: at, body: b, settings: r.settings, votes: map[string]string{}}
 	r.byID[b.Proposal] = p

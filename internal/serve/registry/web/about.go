@@ -46,8 +46,9 @@ func about(c *call) (*reply, error) {
 		ReadOnly  bool              `json:"readOnly"`
 		OpenAPI   string            `json:"openapi"`
 		Recipe    string            `json:"verificationRecipe"`
+		MaxAge    int               `json:"checkpointMaxAgeMinutes"`
 		Endpoints map[string]string `json:"endpoints"`
-	}{config, "Tallystick registry", c.s.cfg.Writer == nil, c.url("/openapi.json"), c.url("/docs/verification-recipe.md"), endpoints})
+	}{config, "Tallystick registry", c.s.cfg.Writer == nil, c.url("/openapi.json"), c.url("/docs/verification-recipe.md"), int(registry.CheckpointMaxAge.Minutes()), endpoints})
 }
 
 // signingKeys says which key signs what, and where the line is.

@@ -97,6 +97,10 @@ func matches(header []string, tag string) bool {
 	return false
 }
 
+// TreeSizeHeader says of how many entries an answer is: what it shows follows from the
+// tree of that size.
+const TreeSizeHeader = "Tally-Tree-Size"
+
 // write sends a reply. Every header is set here and nowhere else.
 func (c *call) write(w http.ResponseWriter, rep *reply) {
 	h := w.Header()
@@ -112,6 +116,9 @@ func (c *call) write(w http.ResponseWriter, rep *reply) {
 			h.Set(name, value)
 		}
 	}
+	if c.route != nil && !c.route.operations {
+		h.Set(TreeSizeHeader, strconv.FormatInt(c.s.reads.TreeSize(), 10))
+	}
 	if rep.attachment {
 		h.Set("Content-Disposition", "attachment")
 	}
@@ -120,7 +127,7 @@ func (c *call) write(w http.ResponseWriter, rep *reply) {
 	}
 	if c.route != nil && c.route.shared() {
 		h.Set("Access-Control-Allow-Origin", "*")
-		h.Set("Access-Control-Expose-Headers", "ETag, Link, X-Request-Id")
+		h.Set("Access-Control-Expose-Headers", "ETag, Link, "+TreeSizeHeader+", X-Request-Id")
 	}
 	status := rep.status
 	h.Set("Cache-Control", c.cacheOf(rep))

@@ -9,6 +9,7 @@ import (
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/serve/registry"
 	"tallystick/internal/share/attest"
 	"tallystick/internal/share/attest/claim"
 )
@@ -17,7 +18,7 @@ import (
 const shortKind = "eval.run.attestation.v1"
 
 func dryRun(c *call) (*reply, error) {
-	report, err := claim.DryRun(c.body)
+	report, err := claim.DryRun(c.body, registry.RunnerTrust(c.s.cfg.Now()))
 	if report == nil {
 		return nil, refusal.Newf(refusal.Malformed, "the body: %w", err)
 	}

@@ -168,6 +168,9 @@ def read_seed(given):
 
 def make_body(args, results, runner):
     submitted = args.submitted_at if args.submitted_at is not None else int(time.time() * 1000)
+    for name, at in (("--submitted-at", submitted), ("--completed-at", args.completed_at)):
+        if at is not None and at < 100000000000:
+            raise Wrong("%s must be in milliseconds; %d looks like seconds" % (name, at))
     body = {
         "schemaVersion": "1.0.0",
         "runId": args.run_id or str(uuid.uuid4()),

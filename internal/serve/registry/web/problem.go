@@ -7,6 +7,8 @@ import (
 
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
+	"tallystick/internal/serve/registry"
+	"tallystick/internal/serve/registry/index"
 )
 
 // Names of refusals that only a server has. They are promises, as those of
@@ -22,6 +24,9 @@ const (
 // Where a client without an API key gets one.
 const registerRoute = "/api/agent/v1/register"
 
+// awayWait is how many seconds a client waits for a database that is away.
+const awayWait = 5
+
 // A problem is the JSON of every answer that is not what was asked for.
 type problem struct {
 	Error string       `json:"error"`
@@ -29,6 +34,8 @@ type problem struct {
 	Hint  string       `json:"hint,omitempty"`
 	// ProposeRoute is where to propose the artifact whose path is not known.
 	ProposeRoute string `json:"proposeRoute,omitempty"`
+	// First is where the first content of a run is.
+	First string `json:"first,omitempty"`
 	// RegisterRoute is where an API key comes from.
 	RegisterRoute string `json:"registerRoute,omitempty"`
 	RequestID     string `json:"requestId"`
@@ -43,7 +50,7 @@ func statusOf(name refusal.Name) int {
 	case refusal.Malformed, refusal.Usage, refusal.UnknownKind, refusal.Unrecognised, refusal.EntryInvalid,
 		refusal.ResultsHashMismatch, refusal.CredentialInvalid, refusal.CredentialRevoked, refusal.SignatureInvalid, refusal.SignerUnknown,
 		refusal.SignerNotValidThen, refusal.DuplicateKey, refusal.WeakKey, refusal.DigestMismatch, refusal.ReceiptInvalid,
-		refusal.UnknownPath:
+		refusal.UnknownPath, refusal.PathDisagrees:
 		return http.StatusBadRequest
 	case refusal.Unauthenticated:
 		return http.StatusUnauthorized
@@ -53,7 +60,7 @@ func statusOf(name refusal.Name) int {
 		return http.StatusGone
 	case refusal.NotFound, refusal.UnknownName:
 		return http.StatusNotFound
-	case refusal.AlreadyExists, refusal.PathTaken, refusal.IdempotencyConflict, refusal.TooLate:
+	case refusal.AlreadyExists, refusal.PathTaken, refusal.IdempotencyConflict, refusal.TooLate, refusal.RunTaken:
 		return http.StatusConflict
 	case refusal.TooLarge:
 		return http.StatusRequestEntityTooLarge
@@ -96,6 +103,9 @@ func (c *call) failed(err error) *reply {
 	p := problemOf(err)
 	status := statusOf(p.Name)
 	switch {
+	case index.Away(err):
+		c.s.cfg.Log.Error("the database is away", "id", c.id, "error", plain.Line(err.Error()))
+		return c.refuse(http.StatusServiceUnavailable, &problem{Name: nameBusy, Error: "the registry's database cannot be reached now", Hint: "try again; what was acknowledged is in the ledger", RetryAfter: awayWait})
 	case status == http.StatusInternalServerError:
 		c.s.cfg.Log.Error("failed", "id", c.id, "error", plain.Line(err.Error()))
 		return c.internal()
@@ -104,6 +114,10 @@ func (c *call) failed(err error) *reply {
 		p.Error, p.Hint, p.RetryAfter = "the registry cannot do this now", "try again; nothing was recorded unless the proposal is listed", 1
 	case status == http.StatusUnauthorized:
 		return c.unauthorized(p)
+	}
+	var other *registry.OtherRun
+	if errors.As(err, &other) {
+		p.First = c.absolute(other.First)
 	}
 	return c.refuse(status, p)
 }

@@ -168,7 +168,7 @@ func TestTagsAreComparedAsRFC9110Wants(t *testing.T) {
 const exampleBody = `{"schemaVersion":"1.0.0","runId":"00000000-0000-4000-8000-000000000000","harnessId":"lm-eval-harness",` +
 	`"harnessVersionSha":"0000000000000000000000000000000000000000000000000000000000000000",` +
 	`"evalCodeSha":"1111111111111111111111111111111111111111111111111111111111111111",` +
-	`"modelId":"huggingface://meta-llama/Llama-3.1-70B-Instruct",` +
+	`"modelId":"huggingface://acme/tiny",` +
 	`"datasetSha":"2222222222222222222222222222222222222222222222222222222222222222",` +
 	`"runnerDid":"did:web:my-org.example.com","submittedAt":1747000000000,` +
 	`"results":{"mmlu_pro":{"accuracy":0.738,"stderr":0.0041}},` +

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"mime"
 	"net/http"
@@ -29,7 +28,7 @@ type Config struct {
 	// Writer is the registry, in the process that writes. Without one the server
 	// says that it only reads, and Reader answers.
 	Writer *registry.Registry
-	Reader *registry.Reader
+	Reader reads
 	// PublicURL begins every address that the server gives out. What a client
 	// calls the server (the Host header) never does.
 	PublicURL string
@@ -56,6 +55,7 @@ type Server struct {
 	spec    []byte // the OpenAPI document
 	metrics *metrics
 	slots   chan struct{}
+	budget  *budget
 	pages   pages
 	site    *site.Site // pages for people
 
@@ -77,7 +77,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	cfg.PublicURL = strings.TrimSuffix(cfg.PublicURL, "/")
 	s := &Server{
-		cfg: cfg, routes: cfg.routes, mux: http.NewServeMux(), metrics: newMetrics(), slots: make(chan struct{}, maxUnderWay),
+		cfg: cfg, routes: cfg.routes, mux: http.NewServeMux(), metrics: newMetrics(), slots: make(chan struct{}, maxUnderWay), budget: newBudget(),
 		byAgent:   newLimiter(cfg.WritesPerMinute, time.Minute),
 		byAddress: newLimiter(cfg.ReadsPerMinute, time.Minute),
 		registers: newLimiter(cfg.RegistersPerHour, time.Hour),
@@ -116,6 +116,7 @@ type reads interface {
 	Receipt(ctx context.Context, index int64) (*registry.Receipt, error)
 	StatusList(ctx context.Context, n int) (*registry.StatusList, error)
 	Tile(ctx context.Context, path string) ([]byte, error)
+	TreeSize() int64
 	Tree(ctx context.Context, path string) (*registry.Node, error)
 	Trust(ctx context.Context) (attest.Trust, error)
 	VerifyChain(ctx context.Context, proposal string, manifest []byte) (*registry.ChainVerified, error)
@@ -153,6 +154,7 @@ type call struct {
 	agent  *registry.Agent // who asks, if the route wants to know
 	apiKey string
 	body   []byte
+	held   int64 // bytes of the body that the budget counts
 	query  map[string]string
 
 	status int
@@ -182,6 +184,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, res *resource) {
 	c := &call{s: s, r: r, id: newRequestID()}
 	s.metrics.underWay.Add(1)
 	defer s.metrics.underWay.Add(-1)
+	defer func() { s.budget.release(c.held) }()
 	c.write(w, c.answer(w, res))
 	took := time.Since(start)
 	name := "none"
@@ -248,11 +251,32 @@ func (c *call) answer(w http.ResponseWriter, res *resource) (rep *reply) {
 	if rep := c.read(w); rep != nil {
 		return rep
 	}
+	if c.route.large && len(c.body) > maxForm {
+		who := addressOf(c.r, c.s.cfg.Proxies)
+		if c.agent != nil {
+			who = "agent " + c.agent.ID
+		}
+		done, err := c.s.budget.begin(c.ctx(), who)
+		if err != nil {
+			return c.notNow(err)
+		}
+		defer done()
+	}
 	rep, err := c.route.handle(c)
 	if err != nil {
 		return c.failed(err)
 	}
 	return rep
+}
+
+// notNow answers a request for which there is no room at this moment.
+func (c *call) notNow(err error) *reply {
+	p := problemOf(err)
+	p.RetryAfter = 1
+	if p.Name == refusal.RateLimited {
+		return c.refuse(http.StatusTooManyRequests, p)
+	}
+	return c.refuse(http.StatusServiceUnavailable, p)
 }
 
 // choose finds the route for the method, or answers what needs no handler.
@@ -298,11 +322,15 @@ func (c *call) read(w http.ResponseWriter) *reply {
 	if err := checkMedia(c.r.Header); err != nil {
 		return c.refuse(http.StatusUnsupportedMediaType, problemOf(err))
 	}
-	c.body, err = io.ReadAll(http.MaxBytesReader(w, c.r.Body, c.route.maxBody()))
+	err = c.readBody(w)
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
 		return c.failed(refusal.Newf(refusal.TooLarge, "the body has more than %d bytes", large.Limit))
+	case isNamed(err, nameBusy):
+		return c.notNow(err)
+	case isNamed(err, refusal.TooLarge):
+		return c.failed(err)
 	case err != nil:
 		return c.failed(refusal.Newf(refusal.Malformed, "the body did not come through"))
 	}

@@ -75,6 +75,9 @@ func issuable(credential []byte) error {
 	if _, there := doc["proof"]; there {
 		return refusal.Newf(refusal.Malformed, "credential: it has a proof already")
 	}
+	if again := attest.Redefinitions(doc); len(again) > 0 {
+		return refusal.Newf(refusal.Malformed, "credential: %s", again[0])
+	}
 	for _, t := range typesOf(doc) {
 		if slices.Contains(reservedTypes, t) {
 			return refusal.Newf(refusal.NotAllowed, "credential: only the registry itself issues a %s", t).
@@ -169,6 +172,9 @@ func (c *call) verifyAny(v *verification, credential []byte, with documents) err
 	var doc map[string]any
 	if err := canon.Unmarshal(credential, &doc); err != nil {
 		return err
+	}
+	if again := attest.Redefinitions(doc); len(again) > 0 {
+		return refusal.Newf(refusal.CredentialInvalid, "credential: %s", again[0])
 	}
 	if slices.Contains(typesOf(doc), "EvalRunAttestationCredential") {
 		v.Checks = append(v.Checks, "proof", "attestation", "credentialStatus")

@@ -243,3 +243,33 @@ func TestVCAPIVerifiesAsTheSuiteWants(t *testing.T) {
 	p.later(48 * time.Hour)
 	verify(string(short["verifiableCredential"])).is(400)
 }
+
+// A context in the document may not change what a term of the base context means: not
+// in what is signed here, and not in what is said to verify.
+func TestVCAPIRefusesContextsThatRedefineATerm(t *testing.T) {
+	p := newPlace(t, nil)
+	m := p.register()
+	key, err := seal.NewKey(fixedReader{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pub, _ := key.Public().Ed25519()
+	for name, context := range map[string]any{
+		"the issuer":   map[string]any{"issuer": "https://e.example#i", "alumniOf": "https://a.example/alumniOf"},
+		"another word": map[string]any{"says": "https://www.w3.org/2018/credentials#issuer", "alumniOf": "https://a.example/alumniOf"},
+	} {
+		document := edit(t, alumni, func(v map[string]any) {
+			v["@context"] = []any{"https://www.w3.org/ns/credentials/v2", context}
+		})
+		p.post("/credentials/issue", m.key, issueBody(document)).is(400)
+		foreign := edit(t, document, func(v map[string]any) { v["issuer"] = seal.DIDKey(pub) })
+		signed, err := attest.Secure([]byte(foreign), attest.Signer{Key: key, Method: seal.DIDKeyMethod(pub), Created: p.clock()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := p.post("/credentials/verify", "", `{"verifiableCredential":`+string(signed)+`}`).is(400)
+		if !strings.Contains(a.Body.String(), "/@context/1/") {
+			t.Errorf("%s: %s", name, a.Body)
+		}
+	}
+}

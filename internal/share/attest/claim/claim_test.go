@@ -165,6 +165,17 @@ func TestAFlagDoesNotContradictTheFiles(t *testing.T) {
 	compare(t, "completedAt", same["completedAt"], 1757424334000.0)
 }
 
+// What only a person can say comes from the person, and is in the body as it was said.
+func TestWhatAPersonStatesIsInTheBody(t *testing.T) {
+	overlap, delta := 0.0, -1.5
+	body := mustDraft(t, filepath.Join(helmFolder(t)), Options{ContaminationMethod: "ngram-13", ContaminationOverlap: &overlap, ScaffoldDelta: &delta})
+	compare(t, "contaminationCheck", body["contaminationCheck"], map[string]any{"method": "ngram-13", "overlapRatio": 0.0})
+	compare(t, "scaffoldDelta", body["scaffoldDelta"], -1.5)
+	if _, err := draft(t, helmFolder(t), Options{ContaminationOverlap: &overlap}); !refusal.Is(err, refusal.Usage) {
+		t.Errorf("a share without its method: %v", err)
+	}
+}
+
 func TestNothingIsFilledIn(t *testing.T) {
 	dir := write(t, map[string]string{"r.json": `{"results":{"a":{"acc":1}},"config":{"model":"x"},"versions":{}}`})
 	d, err := draft(t, dir, Options{})

@@ -23,27 +23,26 @@ type Report struct {
 	SchemaURL string `json:"schemaUrl"`
 }
 
-// DryRun reports on a body, or on {"kind", "body"} as registries take it. Beside a
-// report the error says that the body is not valid; without one, that the bytes are
-// not JSON.
-func DryRun(data []byte) (*Report, error) {
-	body, err := unwrap(data)
+// DryRun reports on a body, or on {"kind", "body"} as registries take it, and verifies
+// the runner's proof if it has one. Beside a report the error says that the body is not
+// valid; without one, that the bytes are not JSON.
+func DryRun(data []byte, t attest.Trust) (*Report, error) {
+	body, err := Unwrap(data)
 	if err != nil {
 		return nil, err
 	}
-	r, err := attest.CheckBody(body)
-	if err != nil {
+	r, _, err := attest.Accept(body, t)
+	if r == nil {
 		return nil, err
 	}
 	if r.Problems == nil {
 		r.Problems = []attest.Problem{}
 	}
-	_, err = attest.ParseBody(body)
 	return &Report{r, SchemaPath}, err
 }
 
-// unwrap takes the body out of what a registry takes.
-func unwrap(data []byte) ([]byte, error) {
+// Unwrap takes the body out of what a registry takes.
+func Unwrap(data []byte) ([]byte, error) {
 	var members map[string]canon.RawMessage
 	if err := canon.Unmarshal(data, &members); err != nil || members["body"] == nil || members["kind"] == nil {
 		return data, nil // a body, or whatever the check says of it

@@ -31,6 +31,12 @@ type Options struct {
 	MTEBTaskType           string
 	SandboxRunID           string
 	Content                Content
+	// ContaminationMethod and ContaminationOverlap say how it was looked whether the cases
+	// were known before, and what share was; ScaffoldDelta is percentage points, with
+	// scaffold less without. They are the word of whoever signs.
+	ContaminationMethod  string
+	ContaminationOverlap *float64
+	ScaffoldDelta        *float64
 	// Task or Run picks one of the runs of a file: by task, or by its number from 1.
 	Task string
 	Run  int
@@ -453,6 +459,9 @@ func (b *builder) finish() (*Draft, error) {
 	if o.SandboxRunID != "" {
 		b.members["sandboxRunId"] = o.SandboxRunID
 	}
+	if err := b.stated(); err != nil {
+		return nil, err
+	}
 	if len(b.extra) > 0 {
 		b.members["extra"] = b.extra
 	}
@@ -461,6 +470,25 @@ func (b *builder) finish() (*Draft, error) {
 		return nil, fmt.Errorf("body: %w", err)
 	}
 	return &b.draft, nil
+}
+
+// stated takes in what only a person can say.
+func (b *builder) stated() error {
+	o := b.options
+	if o.ContaminationMethod == "" && o.ContaminationOverlap != nil {
+		return refusal.Newf(refusal.Usage, "--contamination-overlap without --contamination-method: a share says nothing without how it was found")
+	}
+	if o.ContaminationMethod != "" {
+		check := map[string]any{"method": o.ContaminationMethod}
+		if o.ContaminationOverlap != nil {
+			check["overlapRatio"] = *o.ContaminationOverlap
+		}
+		b.members["contaminationCheck"] = check
+	}
+	if o.ScaffoldDelta != nil {
+		b.members["scaffoldDelta"] = *o.ScaffoldDelta
+	}
+	return nil
 }
 
 func (o Options) runID() (string, error) {

@@ -36,9 +36,12 @@ type row struct {
 	Earlier    int              `json:"earlier"`
 	Credential string           `json:"credential"`
 	Imported   bool             `json:"imported"`
-	TakenDown  bool             `json:"takenDown"`
-	Entry      int64            `json:"entry"`
-	Decision   *int64           `json:"decision"`
+
+	Attested *registry.Attested `json:"attested"`
+
+	TakenDown bool   `json:"takenDown"`
+	Entry     int64  `json:"entry"`
+	Decision  *int64 `json:"decision"`
 
 	URL, ArtifactURL, DatasetURL string        `json:"-"`
 	Values                       []value       `json:"-"`
