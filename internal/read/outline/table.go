@@ -91,6 +91,11 @@ var table = sync.OnceValue(func() map[trajectory.Type]row {
 		trajectory.ErrorType:         {kind: failed, word: "error", what: "name", below: []string{"detail"}, noise: map[string]string{"call": tie, "unpriced": spent}},
 		trajectory.TestRunType: {kind: tested, word: "tested", below: []string{"command", "exit", "ignored", "passed"}, noise: map[string]string{
 			"latency_ms": speed, "output": "it has the times of tests"}},
+		trajectory.WorldStartedType: {kind: "world", word: "started", bare: "tools", below: []string{"command", "deterministic", "files", "image", "seed"}, noise: map[string]string{
+			"clock": "it says whose time it was", "isolation": "it is the class of a sandbox", "recorded": source}},
+		trajectory.WorldStateType: {kind: "world", word: "is", change: trajectory.ChangedResult, what: "phase", bare: "state", noise: map[string]string{"attempted": "what a sandbox notices differs between its classes"}},
+		trajectory.ServiceTrafficType: {kind: "traffic", word: "carried", what: "name", below: []string{"port", "protocol"}, noise: map[string]string{
+			"bytes_in": "what is not parsed may differ in every byte", "bytes_out": "what is not parsed may differ in every byte", "connections": "what is not parsed may differ in every connection"}},
 	}
 })
 

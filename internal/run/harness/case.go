@@ -33,7 +33,9 @@ type run struct {
 	c          *scenario.Task
 	s          *session.Session
 	folder     *session.Folder
-	folderGone bool // there was one, and its contents are unknown
+	env        *environment // of a case with a world
+	worldErr   error        // why its world cannot be acted on
+	folderGone bool         // there was one, and its contents are unknown
 	player     *cassette.Player
 	judges     *cassette.Player // of the same cassette, out of the agent's reach
 	kept       *replies.Shelf   // the library for the agent, and judgeKept for the judge; nil for none
@@ -60,7 +62,7 @@ type run struct {
 var errWallClock = errors.New("the time for the case is over")
 
 // prepare makes the session with its tools, replies and folder.
-func (r *run) prepare() (remove func(), err error) {
+func (r *run) prepare(ctx context.Context) (remove func(), err error) {
 	w, c := r.w, r.c
 	remove = func() {}
 	if r.paused || needsFolder(w.cfg.Target, &c.Scenario) {
@@ -87,7 +89,16 @@ func (r *run) prepare() (remove func(), err error) {
 	if w.cfg.Live != nil && !r.alone { // a worker does not know the keys of providers
 		redactor = w.cfg.Live.Redactor()
 	}
-	box, err := tools.New(c.Scenario.Tools, dir, r.player, redactor)
+	defined := c.Scenario.Tools
+	if c.Scenario.World != nil {
+		if r.env, r.worldErr = r.startWorld(ctx); r.worldErr != nil && !isOfWorld(r.worldErr) {
+			return fail(r.worldErr)
+		}
+		defined = r.env.tools
+		clear := remove
+		remove = func() { r.env.abandon(); clear() }
+	}
+	box, err := tools.New(defined, dir, r.player, redactor)
 	if err != nil {
 		return fail(err)
 	}
@@ -96,6 +107,9 @@ func (r *run) prepare() (remove func(), err error) {
 		toolBox = live.ToolBox(box)
 		clear := remove
 		remove = func() { live.Close(); clear() }
+	}
+	if r.env != nil {
+		toolBox = &worldBox{box, toolBox, r.env}
 	}
 	start, err := c.Scenario.StartTime()
 	if err != nil {
@@ -128,7 +142,22 @@ func (r *run) prepare() (remove func(), err error) {
 	if err := noteFindings(r.s, box); err != nil {
 		return fail(err)
 	}
+	if r.env != nil && r.worldErr == nil {
+		files, err := c.WorldDigest()
+		if err == nil {
+			err = r.env.record(r.s, files)
+		}
+		if err != nil {
+			return fail(err)
+		}
+	}
 	return remove, nil
+}
+
+// isOfWorld reports whether an error is about the world of a case, and not about this
+// machine.
+func isOfWorld(err error) bool {
+	return refusal.Is(err, refusal.WorldFailed) || refusal.Is(err, refusal.WorldDiffers) || refusal.Is(err, refusal.CassetteMiss)
 }
 
 // web answers the HTTP requests of the agent's program: the servers, or the recording
@@ -225,6 +254,10 @@ func (r *run) scripted() bool {
 // left, and ends the trajectory.
 func (r *run) drive(ctx context.Context) {
 	w := r.w
+	if r.worldErr != nil {
+		r.result = r.s.Fail(r.worldErr)
+		return
+	}
 	driven, err := r.driveTarget(ctx)
 	r.driven = driven
 	if ctx.Err() != nil && errors.Is(context.Cause(ctx), errWallClock) {
@@ -235,6 +268,10 @@ func (r *run) drive(ctx context.Context) {
 	// Before another program touches what the agent left.
 	if lost := r.s.LookAtFolder(); err == nil {
 		err = lost
+	}
+	// All processes of the agent are dead: nothing changes the world any more.
+	if err == nil && r.s.Stopped() == nil {
+		err = r.env.end(ctx, r.s)
 	}
 	// What is graded is what is kept, and secrets are not kept.
 	r.driven.Answer = r.s.Safe(driven.Answer)

@@ -369,6 +369,8 @@ func (a *attempt) standing() Standing {
 func (w *Worker) staysHere(c *scenario.Task) string {
 	isMCP := func(d tools.Definition) bool { return strings.HasPrefix(d.Source, tools.MCPPrefix) }
 	switch {
+	case c.Scenario.World != nil:
+		return "it has a world, which runs on this machine only"
 	case w.cfg.Live != nil && slices.ContainsFunc(c.Scenario.Tools, isMCP):
 		return "it calls MCP servers, which are reached from this machine only"
 	}

@@ -33,12 +33,17 @@ func InputsOf(cfg *Config, c *scenario.Task) (Inputs, error) {
 		Tests        digest.Content     `json:"tests"`
 		Mounts       any                `json:"test_mounts"`
 		Image        string             `json:"test_image"`
+		World        *digest.Content    `json:"world,omitempty"`
 	}{Target: cfg.Target.Name, Digest: cfg.Target.Digest, Registration: drivenBy(cfg.Bench.Registration()), Case: *c, Mounts: cfg.TestMounts, Image: cfg.TestImage}
 	if c.Cassette != nil {
 		drive.Cassette = &c.Cassette.Digest
 	}
 	drive.Files, drive.Tests = filesDigest(c.Files), filesDigest(c.Tests)
-	drive.Case.Files, drive.Case.Tests, drive.Case.Cassette = nil, nil, nil
+	if c.Scenario.World != nil {
+		world := filesDigest(c.World)
+		drive.World = &world
+	}
+	drive.Case.Files, drive.Case.Tests, drive.Case.World, drive.Case.Cassette = nil, nil, nil, nil
 	withoutGrading(&drive.Case)
 	driven, err := canon.Marshal(drive)
 	if err != nil {

@@ -50,6 +50,9 @@ type Worker struct {
 	// What this machine shows to agents and to the tests of cases; nil for nothing.
 	shown, tested *agent.Shown
 
+	rootsLock sync.Mutex
+	roots     map[string]*agent.Shown // what worlds find, by the digest of their image
+
 	rubrics *rubrics
 	warm    *agent.Warm // the sandbox of a preloaded agent, or nil
 	specs   grade.Specs
@@ -201,7 +204,7 @@ func (w *Worker) do(ctx context.Context, index int, j Job) (g *Graded, err error
 			g.free = r.result.Free
 		}
 	}()
-	remove, err := r.prepare()
+	remove, err := r.prepare(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ const (
 	inputDir    = "input/"
 	expectedDir = "expected/"
 	testsDir    = "tests/"
+	worldDir    = "world/"
 )
 
 // A Task is everything of one case that a run needs, however it was written.
@@ -36,6 +37,9 @@ type Task struct {
 
 	// Tests are hidden: they are shown to the test alone, while it runs.
 	Tests []digest.File
+
+	// World is shown to the case's world alone.
+	World []digest.File
 
 	// after is the tree of the recorded change, and named the commit that the
 	// provenance names, of a case that says what repository it is of.
@@ -162,6 +166,8 @@ func fromFolder(v bench.VerifiedCase, target string) (*Task, error) {
 			c.Files = append(c.Files, digest.File{Path: name[len(inputDir):], Data: f.Data})
 		case strings.HasPrefix(name, testsDir):
 			c.Tests = append(c.Tests, digest.File{Path: name[len(testsDir):], Data: f.Data})
+		case strings.HasPrefix(name, worldDir):
+			c.World = append(c.World, digest.File{Path: name[len(worldDir):], Data: f.Data})
 		case strings.HasPrefix(name, expectedDir):
 			if c.ExpectedFiles == nil {
 				c.ExpectedFiles = map[string][]byte{}
@@ -181,6 +187,16 @@ func fromFolder(v bench.VerifiedCase, target string) (*Task, error) {
 		if _, err := (&digest.Tree{Files: c.Files}).Digest(); err != nil {
 			return nil, refusal.Newf(refusal.Malformed, "case %s: its tree and its input/ together: %w", c.ID, err)
 		}
+	}
+	if world := c.Scenario.World; world != nil && world.Tree != nil {
+		tree, err := v.Tree(*world.Tree)
+		if err != nil {
+			return nil, fmt.Errorf("case %s: %w", c.ID, err)
+		}
+		c.World = append(tree, c.World...)
+	}
+	if err := c.checkWorld(); err != nil {
+		return nil, fmt.Errorf("case %s: %w", c.ID, err)
 	}
 	if repo := c.Scenario.Repository; repo != nil {
 		var err error
@@ -269,6 +285,8 @@ type line struct {
 	Test      *Test              `json:"test,omitempty"`
 	Files     map[string]string  `json:"files,omitempty"`
 	Tests     map[string]string  `json:"tests,omitempty"`
+	World     *World             `json:"world,omitempty"`
+	Worlds    map[string]string  `json:"world_files,omitempty"`
 
 	Expected canon.RawMessage `json:"expected,omitempty"`
 	Extract  canon.RawMessage `json:"extract,omitempty"`
@@ -286,11 +304,11 @@ func fromLine(n int, text []byte) (*Task, error) {
 	c := &Task{ID: l.ID, Digest: digest.ContentOf(text), Tags: l.Tags, HeldOut: l.HeldOut, Expected: l.Expected, written: written{line: n, json: text},
 		Rubric: bench.RubricLimits{WallClockSeconds: bench.DefaultRubricSeconds, MemoryBytes: bench.DefaultRubricMemoryBytes},
 		Scenario: Scenario{Version: 1, Turns: l.Turns, Approvals: l.Approvals, Start: l.Start, Memory: l.Memory, Tools: l.Tools, AgentTools: l.OwnTools,
-			Model: l.Model, Test: l.Test}}
+			Model: l.Model, Test: l.Test, World: l.World}}
 	if l.Input != "" {
 		c.Scenario.Turns = []Turn{{Text: l.Input}}
 	}
-	c.Files, c.Tests = filesOf(l.Files), filesOf(l.Tests)
+	c.Files, c.Tests, c.World = filesOf(l.Files), filesOf(l.Tests), filesOf(l.Worlds)
 	if err := l.validate(c); err != nil {
 		return nil, refuseLine(n, text, err, lineHint)
 	}
@@ -353,7 +371,10 @@ func (l *line) validate(c *Task) error {
 			return field("tests", "%w", err)
 		}
 	}
-	return nil
+	if l.World != nil && l.World.Tree != nil {
+		return strictyaml.At([]string{"world", "tree"}, errors.New("a line of a dataset has no trees; its world's files stand in world_files"))
+	}
+	return c.checkWorld()
 }
 
 // grading gathers the members of a line that say how it is graded, as the

@@ -41,13 +41,14 @@ type Definition struct {
 	Trust string `json:"trust,omitempty"`
 
 	// Source says where the answers come from: fixture (if left out),
-	// cassette, mcp:SERVER or folder.
+	// cassette, mcp:SERVER, folder or world.
 	Source string `json:"source,omitempty"`
 
 	// Operation is what a folder tool does, if its name does not say it.
 	Operation string `json:"operation,omitempty"`
 
-	// Remote is what the MCP server calls the tool, if that is not its name.
+	// Remote is what the MCP server, or the world, calls the tool, if that is not
+	// its name.
 	Remote string `json:"remote,omitempty"`
 
 	// Of a fixture: the replies in the order in which they are tried, the one
@@ -75,6 +76,7 @@ const (
 	Fixture   = "fixture"
 	Cassette  = "cassette"
 	Folder    = "folder"
+	World     = "world"
 	MCPPrefix = "mcp:"
 )
 

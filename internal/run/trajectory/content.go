@@ -109,6 +109,10 @@ func checkHeads(p Payload) error {
 		return headAtMost("query", p.Query, PromptHead)
 	case *TestRun:
 		return headAtMost("output", &p.Output, ResultHead)
+	case *WorldStarted:
+		return headAtMost("tools", &p.Tools, ResultHead)
+	case *WorldState:
+		return headAtMost("state", &p.State, ResultHead)
 	}
 	return nil
 }

@@ -45,6 +45,9 @@ var payloads = []func() Payload{
 	func() Payload { return new(LimitReached) },
 	func() Payload { return new(Failure) },
 	func() Payload { return new(TestRun) },
+	func() Payload { return new(WorldStarted) },
+	func() Payload { return new(WorldState) },
+	func() Payload { return new(ServiceTraffic) },
 }
 
 // A Payload is what an event of one type says. Its members stand in the order

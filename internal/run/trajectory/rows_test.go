@@ -145,6 +145,7 @@ var vectors = map[string]string{
 	"1-draft-failed.jsonl":    "sha256:b5c7ba0d84407704ef79b983a8d8915969af0c4b18b207457c37f8a1a16508ca",
 	"1-draft-folder.jsonl":    "sha256:8f828dd6a1835022639bdfb6bcd7b03180a1b759292e775200c6f48e378519e9",
 	"1-draft-observed.jsonl":  "sha256:5b39283cfe71c71216fad1ddb69a4ae3854d04898b7ecfc255e8478352a09b4b",
+	"1-draft-world.jsonl":     "sha256:5974c4d7b258a06da578316249d03d61340c3f004efaee05c6b762035e596b04",
 }
 
 func TestVectorsOfEveryTypeVerifyForEver(t *testing.T) {

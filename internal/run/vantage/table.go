@@ -29,6 +29,9 @@ const (
 	Traffic    Matter = "traffic" // requests that the agent makes
 	Time       Matter = "time"    // logical: the sum of what calls took
 	Latency    Matter = "latency" // by the clock of the runner
+
+	// Environment is the state of the case's world, which the harness asks itself.
+	Environment Matter = "the world's state"
 )
 
 // What cannot be seen, and why.
@@ -78,5 +81,7 @@ var table = sync.OnceValue(func() map[Matter][6]View {
 		Traffic:    {seen, seen, elsewhere, asLogged, unread, asReported},
 		Time:       {seen, seen, elsewhere, asLogged, unread, asReported},
 		Latency:    {seen, seen, seen, asLogged, seen, seen},
+
+		Environment: {seen, seen, seen, asLogged, seen, seen},
 	}
 })

@@ -60,6 +60,7 @@ var titles = map[trajectory.Type]string{
 	"checkpoint_saved": "Checkpoint saved", "rollback": "Rolled back", "handoff": "Handed off", "transport_request": "Request",
 	"file_written": "Wrote a file", "file_deleted": "Deleted a file", "security_event": "Security event",
 	"limit_reached": "Limit reached", "error": "Error", "test_run": "Test run",
+	"world_started": "World started", "world_state": "State of the world", "service_traffic": "Traffic with a service",
 }
 
 // lanes say in which row of the timeline, and of the outline, a type stands.
@@ -68,6 +69,7 @@ var lanes = map[trajectory.Type]string{
 	"policy_decision": "policy", "policy_violation": "policy", "approval_requested": "policy", "approval_resolved": "policy", "security_event": "policy",
 	"memory_proposed": "memory", "memory_written": "memory", "memory_retrieved": "memory",
 	"file_written": "files", "file_deleted": "files", "checkpoint_saved": "files", "rollback": "files", "test_run": "files",
+	"world_started": "tools", "world_state": "tools", "service_traffic": "tools",
 }
 
 var laneNames = []string{"model", "tools", "policy", "memory", "files"}
