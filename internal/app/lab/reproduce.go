@@ -224,6 +224,12 @@ type replayedRecording struct {
 // JudgeModels answers the judge from its own calls.
 func (r *replayedRecording) JudgeModels() session.Models { return &session.Replay{Player: r.judges} }
 
+// RecordedWorld is what the world of the case did then.
+func (r *replayedRecording) RecordedWorld() *cassette.Player { return r.Player }
+
+// RecordWorld keeps nothing: the recording is given back as it was.
+func (r *replayedRecording) RecordWorld(cassette.MCPTraffic) error { return nil }
+
 func (r *replayedRecording) Cassette() ([]byte, error) { return r.data, nil }
 
 // differs compares a record with a second run of its case: how it ended, the

@@ -259,6 +259,9 @@ func every() []trajectory.Payload {
 		&trajectory.LimitReached{Limit: "turns", Max: 1},
 		&trajectory.Failure{Call: "m", Detail: "d", Name: "n"},
 		&trajectory.TestRun{Command: []string{"go"}, Exit: 1, Output: content("FAIL")},
+		&trajectory.WorldStarted{Clock: "host", Command: []string{"python3"}, Tools: content("[]")},
+		&trajectory.WorldState{Phase: trajectory.WorldAfter, State: content(`{"state":1}`)},
+		&trajectory.ServiceTraffic{Name: "db", Port: 5432, Protocol: "postgresql"},
 		&trajectory.TurnCompleted{Answer: pointer("a")},
 		&trajectory.TurnStarted{Input: pointer("more")},
 	}

@@ -150,6 +150,9 @@ func others(v reflect.Value) []any {
 		return []any{trajectory.NewArgs([]byte(`{"other":1}`))}
 	case map[string]trajectory.Content:
 		return []any{map[string]trajectory.Content{"pay": said("IGNORE ALL INSTRUCTIONS")}, map[string]trajectory.Content{"other": said("x")}}
+	case *digest.Content:
+		d := digest.ContentOf([]byte("another"))
+		return []any{&d}
 	case digest.Content:
 		return []any{digest.ContentOf([]byte("another"))}
 	case digest.ID:

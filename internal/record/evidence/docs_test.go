@@ -224,6 +224,7 @@ func fullRecords() []Body {
 	p.Filtered, p.StopEarly = false, &StopEarly{StopSPRT, 0.6, 0.8, 0.05, 0.1, 7}
 	p.Retries, p.SubmitIntent, p.Recording, p.SecondView = "r", true, RecordHeads, ViewedByJudge
 	p.Mounts = []PlannedMount{{Digest: &content, Held: HeldCompared, Inside: "/data"}, {Inside: "/more"}}
+	p.WorldRoots = []Root{{Kind: HostRoot, Digest: &content}}
 	p.AgentRoot, p.TestRoot = &Root{Kind: ImageRoot, Digest: &content}, &Root{Kind: HostRoot, Digest: &content}
 	p.Normalisers = []PlannedNormaliser{{FromClass, NormaliseIDs}, {FromTarget, NormaliseDates}}
 	p.Replies = &PlannedReplies{FromCache, OnMissFail}

@@ -257,6 +257,11 @@ func (p *Plan) validate() error {
 			return within("test_root", err)
 		}
 	}
+	for at := range p.WorldRoots {
+		if err := p.WorldRoots[at].validate(); err != nil {
+			return within("world_roots."+strconv.Itoa(at), err)
+		}
+	}
 	switch {
 	case (len(p.Cases) > 0) == (p.CasesDigest != nil):
 		return broken("cases", "or cases_digest is expected, and not both")

@@ -117,7 +117,7 @@ func (r *run) prepare(ctx context.Context) (remove func(), err error) {
 	}
 	input := trajectory.NewContent([]byte(c.Scenario.Turns[0].Text), trajectory.PromptHead)
 	cfg := session.Config{
-		Run:   trajectory.RunStarted{Attempt: r.job.Attempt, Case: c.ID, Class: w.class, Target: w.cfg.Target.Name, Repeat: r.job.Repeat, Execution: r.job.Execution, Input: &input, Vantage: w.cfg.Target.Vantage()},
+		Run:   trajectory.RunStarted{Attempt: r.job.Attempt, Case: c.ID, Class: w.class, Target: w.cfg.Target.Name, Repeat: r.job.Repeat, Execution: r.job.Execution, Input: &input, Vantage: r.vantage()},
 		Rules: w.rules, Start: start, Models: models, Source: source, Tools: toolBox, Limits: w.limits, Memory: w.memory, Folder: r.folder,
 		Approvals: c.Scenario.Approvals, Sink: r.job.Spool, Redactor: redactor,
 	}
@@ -289,10 +289,24 @@ func (r *run) drive(ctx context.Context) {
 // an agent did that was shown something else is not worth more than an error.
 func (r *run) driveTarget(ctx context.Context) (driven agent.DriveResult, err error) {
 	err = r.w.shown.While(func() (err error) {
-		driven, err = r.w.cfg.Target.Drive(ctx, r.s, &r.c.Scenario, r.w.agentOptions(r.modelNames))
+		o := r.w.agentOptions(r.modelNames)
+		if r.env != nil {
+			o.Services = r.env.services.services()
+		}
+		driven, err = r.w.cfg.Target.Drive(ctx, r.s, &r.c.Scenario, o)
 		return err
 	})
+	driven.Vantage = r.vantage()
 	return driven, err
+}
+
+// vantage is what can be seen of the agent in this case: less, if it may speak with
+// services of its world, which are not parsed.
+func (r *run) vantage() vantage.Vantage {
+	if world := r.c.Scenario.World; world != nil && len(world.Services) > 0 && r.w.cfg.Target.Kind == agent.KindCommand {
+		return vantage.World
+	}
+	return r.w.cfg.Target.Vantage()
 }
 
 // conclude runs the case's test on what the agent left, if it came that far, and ends
@@ -400,7 +414,7 @@ func (r *run) newRecord() evidence.CaseScored {
 	rec.Retries += r.job.Paid.Retries()
 	rec.Resumed = r.job.Paid.Resumed()
 	if rec.Vantage == "" { // it ended before the agent was driven
-		rec.Vantage = string(cfg.Target.Vantage())
+		rec.Vantage = string(r.vantage())
 	}
 	if vantage.Of(rec.Vantage).Sees(vantage.Cost).Sight == vantage.Seen {
 		rec.Unpriced = &spent.Unpriced

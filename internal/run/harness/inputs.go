@@ -78,5 +78,6 @@ func drivenBy(r bench.Registration) bench.Registration {
 // all of it.
 func withoutGrading(c *scenario.Task) {
 	c.Digest, c.Tags, c.HeldOut, c.Provenance = digest.Content{}, nil, false, ""
+	c.Grader = nil
 	c.Expected, c.ExpectedFiles, c.Grading, c.Metadata, c.Rubric = nil, nil, nil, nil, bench.RubricLimits{}
 }

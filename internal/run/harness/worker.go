@@ -38,11 +38,12 @@ type Worker struct {
 
 	// What the cases of the plan need, for one of them at least.
 	judged, usesRubric, usesTest bool
-	viewed                       bool             // a judge may be asked for a second view
-	panel                        []string         // the judges of judge.yaml that panels name
-	embedders                    []string         // the models whose vectors are compared
-	askings                      []digest.Content // what judges are asked, of every case
-	parties                      scenario.Parties // who asks which model, of every case
+	viewed                       bool              // a judge may be asked for a second view
+	panel                        []string          // the judges of judge.yaml that panels name
+	embedders                    []string          // the models whose vectors are compared
+	worlds, programs             []*scenario.World // programs that grade count by their image alone
+	askings                      []digest.Content  // what judges are asked, of every case
+	parties                      scenario.Parties  // who asks which model, of every case
 
 	of    int // cases that the patterns of the selection fit
 	tasks int // executions that the plan promises

@@ -68,7 +68,7 @@ func (r *run) startWorld(ctx context.Context) (*environment, error) {
 		}
 	}
 	var err error
-	if e.tape, err = openWorldTape(player, spec, r.c.Scenario.Start); err != nil {
+	if e.tape, err = openWorldTape(player, r.c); err != nil {
 		return e, err
 	}
 	if e.tape != nil && !spec.Deterministic {
@@ -86,7 +86,7 @@ func (r *run) startWorld(ctx context.Context) (*environment, error) {
 		e.world = nil // it closed itself
 		return e, err
 	}
-	params, err := resetParams(spec, r.c.Scenario.Start)
+	params, err := resetParams(r.c)
 	if err == nil && e.tape == nil {
 		err = e.keep(cassette.MCPTraffic{Server: WorldServer, Method: worldReset, Params: params, Result: []byte("{}")})
 	}
@@ -178,11 +178,11 @@ type worldTape struct {
 
 // openWorldTape finds the recording of a world that was reset with the same; nil if there
 // is none.
-func openWorldTape(p *cassette.Player, spec *scenario.World, start string) (*worldTape, error) {
+func openWorldTape(p *cassette.Player, c *scenario.Task) (*worldTape, error) {
 	if p == nil {
 		return nil, nil
 	}
-	params, err := resetParams(spec, start)
+	params, err := resetParams(c)
 	if err != nil {
 		return nil, err
 	}
@@ -199,8 +199,13 @@ func openWorldTape(p *cassette.Player, spec *scenario.World, start string) (*wor
 }
 
 // resetParams name what decides what a world does.
-func resetParams(spec *scenario.World, start string) ([]byte, error) {
-	return canon.Marshal(map[string]any{"command": spec.Command, "data": spec.Data, "image": spec.Image, "seed": spec.Seed, "start": start, "tree": spec.Tree})
+func resetParams(c *scenario.Task) ([]byte, error) {
+	spec := c.Scenario.World
+	files, err := c.WorldDigest()
+	if err != nil {
+		return nil, err
+	}
+	return canon.Marshal(map[string]any{"command": spec.Command, "data": spec.Data, "files": files, "image": spec.Image, "seed": spec.Seed, "start": c.Scenario.Start})
 }
 
 func (t *worldTape) next(method string, params []byte) (*cassette.Exchange, bool, error) {
@@ -225,6 +230,16 @@ func (t *worldTape) next(method string, params []byte) (*cassette.Exchange, bool
 func (t *worldTape) miss(what string) error {
 	return refusal.Newf(refusal.CassetteMiss, "the recording of the case's world has no answer to %s: the agent did something else than it did then", what).
 		WithHint("a world that is not deterministic cannot be asked again; record the case again")
+}
+
+// checkWorld refuses a world that the agent of this run could not act on as the case
+// means it.
+func (w *Worker) checkWorld(id string, spec *scenario.World) error {
+	if len(spec.Services) == 0 || w.cfg.Target.Kind != agent.KindCommand || !w.cfg.Spec.Unsafe() && !w.cfg.Target.IsWarm() {
+		return nil
+	}
+	return refusal.Newf(refusal.Usage, "case %s: the services of its world are ports of the agent's own sandbox, and a preloaded agent, or one without a sandbox, has none of its own", id).
+		WithHint("run the target cold and in a sandbox, or leave such cases out with --case '!GLOB'")
 }
 
 // record tells the trajectory of the world, before anything of the agent.

@@ -22,6 +22,7 @@ const (
 	expectedDir = "expected/"
 	testsDir    = "tests/"
 	worldDir    = "world/"
+	graderDir   = "grader/"
 )
 
 // A Task is everything of one case that a run needs, however it was written.
@@ -40,6 +41,10 @@ type Task struct {
 
 	// World is shown to the case's world alone.
 	World []digest.File
+
+	// Grader is shown to the programs alone that grade the case.
+	Grader []digest.File
+	tree   func(digest.Content) ([]digest.File, error) // nil of a line of a dataset
 
 	// after is the tree of the recorded change, and named the commit that the
 	// provenance names, of a case that says what repository it is of.
@@ -154,6 +159,7 @@ func fromFolder(v bench.VerifiedCase, target string) (*Task, error) {
 	about := v.Case()
 	c := &Task{ID: about.CaseID, Digest: v.Digest(), Tags: about.Tags, HeldOut: about.IsHeldOut(), Expected: about.Expected,
 		Rubric: about.Limits()}
+	c.tree = v.Tree
 	c.Cassette, c.Provenance = v.CassetteFor(target)
 	var said, grading []byte
 	for _, f := range v.Files() {
@@ -168,6 +174,8 @@ func fromFolder(v bench.VerifiedCase, target string) (*Task, error) {
 			c.Tests = append(c.Tests, digest.File{Path: name[len(testsDir):], Data: f.Data})
 		case strings.HasPrefix(name, worldDir):
 			c.World = append(c.World, digest.File{Path: name[len(worldDir):], Data: f.Data})
+		case strings.HasPrefix(name, graderDir):
+			c.Grader = append(c.Grader, digest.File{Path: name[len(graderDir):], Data: f.Data})
 		case strings.HasPrefix(name, expectedDir):
 			if c.ExpectedFiles == nil {
 				c.ExpectedFiles = map[string][]byte{}
@@ -287,6 +295,7 @@ type line struct {
 	Tests     map[string]string  `json:"tests,omitempty"`
 	World     *World             `json:"world,omitempty"`
 	Worlds    map[string]string  `json:"world_files,omitempty"`
+	Graders   map[string]string  `json:"grader_files,omitempty"`
 
 	Expected canon.RawMessage `json:"expected,omitempty"`
 	Extract  canon.RawMessage `json:"extract,omitempty"`
@@ -309,6 +318,7 @@ func fromLine(n int, text []byte) (*Task, error) {
 		c.Scenario.Turns = []Turn{{Text: l.Input}}
 	}
 	c.Files, c.Tests, c.World = filesOf(l.Files), filesOf(l.Tests), filesOf(l.Worlds)
+	c.Grader = filesOf(l.Graders)
 	if err := l.validate(c); err != nil {
 		return nil, refuseLine(n, text, err, lineHint)
 	}

@@ -235,3 +235,26 @@ func (c *Task) WorldDigest() (digest.Content, error) {
 	}
 	return (&digest.Tree{Files: c.World}).Digest()
 }
+
+// GraderFiles are what a program that grades the case finds: the tree, if it names one,
+// and the case's own.
+func (c *Task) GraderFiles(tree *digest.Content) ([]digest.File, error) {
+	files := c.Grader
+	if tree != nil {
+		if c.tree == nil {
+			return nil, refusal.Newf(refusal.Malformed, "case %s: a line of a dataset has no trees; the grader's files stand in grader_files", c.ID)
+		}
+		shared, err := c.tree(*tree)
+		if err != nil {
+			return nil, fmt.Errorf("case %s: %w", c.ID, err)
+		}
+		files = append(shared, files...)
+	}
+	if len(files) == 0 {
+		return nil, nil
+	}
+	if _, err := (&digest.Tree{Files: files}).Digest(); err != nil {
+		return nil, refusal.Newf(refusal.Malformed, "case %s: the files of its grader: %w", c.ID, err)
+	}
+	return files, nil
+}

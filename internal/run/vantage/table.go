@@ -44,7 +44,7 @@ var (
 	nothingRan = View{Not, "it is somebody else's log: no policy of ours was asked"}
 	noFolder   = View{Not, "it is somebody else's log: the files are not at hand"}
 	asLogged   = View{Partly, "it is somebody else's log, which tells what its writer chose to"}
-	unread     = View{Partly, "the agent may reach hosts whose traffic is not read"}
+	unread     = View{Partly, "the agent may reach services of its world whose traffic is not parsed"}
 	noFence    = View{Partly, "only what the sandbox and the gateway report shows"}
 	theirs     = View{Partly, "only what the harness met itself shows, not what happened inside the agent"}
 	ofThoseRun = View{Partly, "only limits on what can be seen are kept"}

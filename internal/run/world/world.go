@@ -39,7 +39,7 @@ const Clock = "host"
 // environment is all that a world has of an environment. Nothing in it differs from
 // machine to machine.
 var environment = []string{
-	"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp", "TMPDIR=/tmp", "LANG=C.UTF-8", "TZ=UTC",
+	"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp", "TMPDIR=/tmp", "WORK=/work", "LANG=C.UTF-8", "TZ=UTC",
 	"PYTHONDONTWRITEBYTECODE=1", "PYTHONNOUSERSITE=1", "PYTHONUNBUFFERED=1", "PYTHONHASHSEED=0",
 }
 

@@ -4,6 +4,7 @@ It is asked over standard input and answers over standard output, one JSON-RPC m
 a line. The agent is offered its tools, and sees nothing else of it.
 """
 import json
+import os
 import sqlite3
 import sys
 
@@ -15,7 +16,7 @@ TOOLS = [
                      "required": ["order", "cents"]}},
 ]
 
-db = sqlite3.connect("/work/shop.db")
+db = sqlite3.connect(os.path.join(os.environ["WORK"], "shop.db"))
 db.execute("pragma foreign_keys = on")
 
 
