@@ -156,6 +156,9 @@ func attend(p Plan) (status int, err error) {
 	} else {
 		tell(SaysReady, "")
 	}
+	if err := keepInherited(); err != nil {
+		return 0, err
+	}
 	pid, err := startProgram(p)
 	if err != nil {
 		tell(SaysNotStarted, err.Error())
@@ -169,6 +172,23 @@ func attend(p Plan) (status int, err error) {
 		}
 	}
 	return reap(pid)
+}
+
+// keepInherited keeps what this process inherited from the program that must not have
+// it: descriptors that the caller of tally had left open go through every exec.
+func keepInherited() error {
+	err := unix.CloseRange(Socket+1, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC)
+	if err == nil || err != unix.ENOSYS {
+		return err
+	}
+	var most unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &most); err != nil {
+		return err
+	}
+	for fd := Socket + 1; fd < int(min(most.Max, 1<<20)); fd++ {
+		unix.CloseOnExec(fd) // one that is not open is fine
+	}
+	return nil
 }
 
 // startProgram runs on the locked thread: what that thread gave up, the
