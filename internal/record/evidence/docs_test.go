@@ -224,12 +224,13 @@ func fullRecords() []Body {
 	p.Filtered, p.StopEarly = false, &StopEarly{StopSPRT, 0.6, 0.8, 0.05, 0.1, 7}
 	p.Retries, p.SubmitIntent, p.Recording, p.SecondView = "r", true, RecordHeads, ViewedByJudge
 	p.Mounts = []PlannedMount{{Digest: &content, Held: HeldCompared, Inside: "/data"}, {Inside: "/more"}}
-	p.WorldRoots = []Root{{Kind: HostRoot, Digest: &content}}
 	p.AgentRoot, p.TestRoot = &Root{Kind: ImageRoot, Digest: &content}, &Root{Kind: HostRoot, Digest: &content}
 	p.Normalisers = []PlannedNormaliser{{FromClass, NormaliseIDs}, {FromTarget, NormaliseDates}}
 	p.Replies = &PlannedReplies{FromCache, OnMissFail}
 	selected := registered
 	selected.Plan.StopEarly, selected.Plan.Filtered, selected.Plan.Selection = nil, true, &Selection{Cases: []string{"a"}, Limit: 1, Of: 2}
+	worlds := registered
+	worlds.Plan.WorldRoots = []Root{{Kind: ImageRoot, Digest: &content}, {Kind: HostRoot, Digest: &content}}
 	scored := *examples()[CaseScoredKind].(*CaseScored)
 	scored.AgentScope, scored.Tags, scored.Resumed, scored.Paid = ScopeAttempt, []string{"easy"}, 1, paid
 	scored.Cached = &Cached{Attempt: "a", Calls: 2, CostMicroUSD: 1, Recording: &content, Replies: 1}
@@ -244,7 +245,7 @@ func fullRecords() []Body {
 	amended.Grading, amended.Fills = &content, true
 	calibrated := *examples()[JudgeCalibratedKind].(*JudgeCalibrated)
 	calibrated.Question = &content
-	return []Body{&registered, &selected, &scored, &finished, &started, &amended, &calibrated}
+	return []Body{&registered, &selected, &scored, &finished, &started, &amended, &calibrated, &worlds}
 }
 
 // validIndex is an index with every member.
