@@ -228,6 +228,12 @@ func (r *replayedRecording) JudgeModels() session.Models { return &session.Repla
 // UserModels answers the simulated user from its own.
 func (r *replayedRecording) UserModels() session.Models { return &session.Replay{Player: r.users} }
 
+// RecordedWorld is what the world of the case did then.
+func (r *replayedRecording) RecordedWorld() *cassette.Player { return r.Player }
+
+// RecordWorld keeps nothing: the recording is given back as it was.
+func (r *replayedRecording) RecordWorld(cassette.MCPTraffic) error { return nil }
+
 func (r *replayedRecording) Cassette() ([]byte, error) { return r.data, nil }
 
 // differs compares a record with a second run of its case: how it ended, the

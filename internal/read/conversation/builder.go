@@ -345,6 +345,12 @@ func (b *builder) other(e *trajectory.Event) {
 	case *trajectory.TestRun:
 		item.Bad = !p.Passed
 		n.Texts = append(n.Texts, *contentOf(e.Seq, "/payload/output", &p.Output))
+	case *trajectory.WorldStarted:
+		n.Minor = true
+		n.Texts = append(n.Texts, *contentOf(e.Seq, "/payload/tools", &p.Tools))
+	case *trajectory.WorldState:
+		n.Minor = p.Phase == trajectory.WorldBefore
+		n.Texts = append(n.Texts, *contentOf(e.Seq, "/payload/state", &p.State))
 	case *trajectory.PolicyDecision:
 		n.Decisions = append(n.Decisions, Decision{e.Seq, p.Verdict, p.Rule, p.Reason})
 	case *trajectory.RunFailed, *trajectory.PolicyViolation, *trajectory.LimitReached, *trajectory.Failure, *trajectory.UserBrokeRule:

@@ -98,6 +98,11 @@ var table = sync.OnceValue(func() map[trajectory.Type]row {
 			"latency_ms": speed, "source": source}},
 		trajectory.UserBrokeRuleType: {kind: "user_breach", word: "broke", change: trajectory.ChangedUser, what: "rule", bare: "text", below: []string{"by", "fact"}},
 		trajectory.UserEndedType:     {kind: "user_end", word: "ended", change: trajectory.ChangedUser, what: "why", below: []string{"by", "prompt", "state", "turns"}},
+		trajectory.WorldStartedType: {kind: "world", word: "started", bare: "tools", below: []string{"command", "deterministic", "files", "image", "seed"}, noise: map[string]string{
+			"clock": "it says whose time it was", "isolation": "it is the class of a sandbox", "recorded": source}},
+		trajectory.WorldStateType: {kind: "world", word: "is", change: trajectory.ChangedResult, what: "phase", bare: "state", noise: map[string]string{"attempted": "what a sandbox notices differs between its classes"}},
+		trajectory.ServiceTrafficType: {kind: "traffic", word: "carried", what: "name", below: []string{"port", "protocol"}, noise: map[string]string{
+			"bytes_in": "what is not parsed may differ in every byte", "bytes_out": "what is not parsed may differ in every byte", "connections": "what is not parsed may differ in every connection"}},
 	}
 })
 

@@ -233,7 +233,7 @@ func (r *review) stale() []string {
 // a digest names. The programs of a machine are in no digest: an operator who puts others in
 // their place changes every result and no record.
 func (r *review) rootProblems() []string {
-	var agents, tests, problems []string
+	var agents, tests, worlds, problems []string
 	for _, a := range r.attempts {
 		if runsCommand(a.Attempt) && !a.Plan.AgentRoot.IsImage() {
 			agents = append(agents, a.ID)
@@ -241,12 +241,18 @@ func (r *review) rootProblems() []string {
 		if a.Plan.TestRoot != nil && !a.Plan.TestRoot.IsImage() {
 			tests = append(tests, a.ID)
 		}
+		if a.Plan.WorldOnHost() {
+			worlds = append(worlds, a.ID)
+		}
 	}
 	if len(agents) > 0 {
 		problems = append(problems, "agent_root is host or not recorded: the agent ran on a machine's own programs, which no digest names; name an image by its digest in the target (docs/agents.md) and run it again: "+names(agents))
 	}
 	if len(tests) > 0 {
 		problems = append(problems, "test_root is host: the tests of cases ran on a machine's own programs, which no digest names; name an image by its digest as test_image in tally.yaml and run it again: "+names(tests))
+	}
+	if len(worlds) > 0 {
+		problems = append(problems, "world_roots has host: the worlds of cases ran on a machine's own programs, which no digest names; name an image by its digest in world.image of the scenarios and run it again: "+names(worlds))
 	}
 	return problems
 }

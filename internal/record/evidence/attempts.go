@@ -1,6 +1,8 @@
 package evidence
 
 import (
+	"slices"
+
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 )
@@ -66,9 +68,11 @@ type Plan struct {
 	// AgentRoot is the root file system that the agent's program finds, and TestRoot
 	// the one that the tests of cases find. A built-in agent and one behind a URL have
 	// none here. Mounts are what else of the machine is shown.
-	AgentRoot *Root          `json:"agent_root,omitempty"`
-	TestRoot  *Root          `json:"test_root,omitempty"`
-	Mounts    []PlannedMount `json:"mounts,omitempty"`
+	AgentRoot *Root `json:"agent_root,omitempty"`
+	TestRoot  *Root `json:"test_root,omitempty"`
+	// WorldRoots are those that the worlds of cases find, each once.
+	WorldRoots []Root         `json:"world_roots,omitempty"`
+	Mounts     []PlannedMount `json:"mounts,omitempty"`
 	// Policy is the digest of the policy if it is the restricted one and allows
 	// the tools that cases of the class offer besides its own. Absent, it is what
 	// the registration says by itself.
@@ -157,10 +161,16 @@ func (r *Root) Text() string {
 	return "the machine's own programs (host)"
 }
 
-// OnHost reports whether the agent's program, or a test, found the programs of
+// OnHost reports whether the agent's program, a test or a world found the programs of
 // whatever machine it was.
 func (p *Plan) OnHost() bool {
-	return p.AgentRoot != nil && p.AgentRoot.Kind == HostRoot || p.TestRoot != nil && p.TestRoot.Kind == HostRoot
+	return p.WorldOnHost() || p.AgentRoot != nil && p.AgentRoot.Kind == HostRoot || p.TestRoot != nil && p.TestRoot.Kind == HostRoot
+}
+
+// WorldOnHost reports whether the world of a case found the programs of whatever machine
+// it was.
+func (p *Plan) WorldOnHost() bool {
+	return slices.ContainsFunc(p.WorldRoots, func(r Root) bool { return r.Kind == HostRoot })
 }
 
 // Undigested lists the mounts whose contents are unknown.

@@ -229,6 +229,8 @@ func fullRecords() []Body {
 	p.Replies = &PlannedReplies{FromCache, OnMissFail}
 	selected := registered
 	selected.Plan.StopEarly, selected.Plan.Filtered, selected.Plan.Selection = nil, true, &Selection{Cases: []string{"a"}, Limit: 1, Of: 2}
+	worlds := registered
+	worlds.Plan.WorldRoots = []Root{{Kind: ImageRoot, Digest: &content}, {Kind: HostRoot, Digest: &content}}
 	scored := *examples()[CaseScoredKind].(*CaseScored)
 	scored.AgentScope, scored.Tags, scored.Resumed, scored.Paid = ScopeAttempt, []string{"easy"}, 1, paid
 	scored.Cached = &Cached{Attempt: "a", Calls: 2, CostMicroUSD: 1, Recording: &content, Replies: 1}
@@ -243,7 +245,7 @@ func fullRecords() []Body {
 	amended.Grading, amended.Fills = &content, true
 	calibrated := *examples()[JudgeCalibratedKind].(*JudgeCalibrated)
 	calibrated.Question = &content
-	return []Body{&registered, &selected, &scored, &finished, &started, &amended, &calibrated}
+	return []Body{&registered, &selected, &scored, &finished, &started, &amended, &calibrated, &worlds}
 }
 
 // validIndex is an index with every member.

@@ -257,6 +257,11 @@ func (p *Plan) validate() error {
 			return within("test_root", err)
 		}
 	}
+	for at := range p.WorldRoots {
+		if err := p.WorldRoots[at].validate(); err != nil {
+			return within("world_roots."+strconv.Itoa(at), err)
+		}
+	}
 	switch {
 	case (p.UserDigest != nil) != (p.UserPrompt != nil):
 		return broken("user_digest", "is there and user_prompt is not, or the other way round")

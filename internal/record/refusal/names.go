@@ -50,6 +50,8 @@ const (
 	ShownChanged       Name = "ShownChanged"
 	JournalDiffers     Name = "JournalDiffers"
 	ProviderFailed     Name = "ProviderFailed"
+	WorldFailed        Name = "WorldFailed"
+	WorldDiffers       Name = "WorldDiffers"
 
 	Unauthenticated     Name = "Unauthenticated"
 	NotAllowed          Name = "NotAllowed"
@@ -205,6 +207,8 @@ var meanings = map[Name]meaning{
 	TokenRefused:       {ExitFailed, "a request to the gateway of a case has no token, or the token of another case"},
 	SandboxFailed:      {ExitFailed, "the sandbox itself failed; nothing can be said about the rubric"},
 	ProviderFailed:     {ExitFailed, "a live provider or MCP server could not be reached, or sent something that is not a reply"},
+	WorldFailed:        {ExitFailed, "the world of a case could not be started, died, hung, or said something that is not an answer; the case is not scored"},
+	WorldDiffers:       {ExitFailed, "a world that the case calls deterministic was run again and did something else; the case is not scored"},
 	LimitReached:       {ExitFailed, "a limit on turns, tokens, cost, time or output stopped a case; it is truncated and has no score"},
 	ApprovalPending:    {ExitFailed, "a case waits for a person's approval and no answer came"},
 	GoldenRefused:      {ExitFailed, "a case did not run to its own end or has no score, so its golden trace is not written"},

@@ -297,7 +297,7 @@ func (r *commandRun) turn(ctx context.Context, number int, text string) (answer,
 		listener, proxy = r.out.open(ctx, r, way, here)
 		go server.Serve(listener)
 		o := r.options(input, "http://"+here)
-		o.Gateway = way
+		o.Gateway, o.Services = way, r.o.Services
 		result, err = r.start(ctx, o)
 		r.class = result.Class
 		way.Close()

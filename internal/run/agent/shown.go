@@ -69,6 +69,16 @@ func ShowTests(image string, mounts []sandbox.Mount) (*Shown, error) {
 	return s, nil
 }
 
+// ShowWorld digests what the world of a case finds of this machine: an image, or the
+// host's programs.
+func ShowWorld(image string) (*Shown, error) {
+	s := &Shown{}
+	if err := s.showRoot(image); err != nil {
+		return nil, fmt.Errorf("the world of a case: %w", err)
+	}
+	return s, nil
+}
+
 // showRoot opens the image that a program runs from, or looks at the host's own
 // programs.
 func (s *Shown) showRoot(wanted string) error {

@@ -394,8 +394,10 @@ type Options struct {
 	Timeout time.Duration // of one start of a command
 	Live    bool          // replies come from real models
 	Shown   *Shown        // what a command finds of this machine, as [Target.Show] digested it
-	Warm    *Warm         // the sandbox of a preloaded command; nil starts the program for every turn
-	Models  []string      // that the recording has, for agents that ask for a list
+	// Services are the ports of the case's world that a command may reach.
+	Services []sandbox.Service
+	Warm     *Warm    // the sandbox of a preloaded command; nil starts the program for every turn
+	Models   []string // that the recording has, for agents that ask for a list
 	// Steps reads the spans of an agent; see [gateway.Config].
 	Steps func(contentType string, body []byte) ([]gateway.Step, error)
 }

@@ -17,6 +17,7 @@ const (
 	Status     Kind = "status"      // how the run ended: completed, refused, suspended, failed
 	Test       Kind = "test"        // whether the case's test command passed
 	File       Kind = "file"        // a file of the working folder
+	World      Kind = "world"       // what the case's world says of its state
 	CEL        Kind = "cel"         // an expression over the events
 )
 
@@ -35,6 +36,7 @@ var extractors = []row{
 	{kind: Status, pick: sure((*Extractor).status)},
 	{kind: Test, pick: sure((*Extractor).test)},
 	{kind: File, needs: "path", fields: part, pick: (*Extractor).file},
+	{kind: World, fields: "phase pointer", pick: (*Extractor).world},
 	{kind: CEL, needs: "expression", pick: (*Extractor).evaluate},
 }
 

@@ -38,6 +38,9 @@ type Spec struct {
 	Path       string `json:"path,omitempty"`
 	Expression string `json:"expression,omitempty"`
 
+	// Phase is when the world was asked: before the agent, or after it (if left out).
+	Phase string `json:"phase,omitempty"`
+
 	// What to take out of a text: the value at a JSON pointer, or what a
 	// pattern matches first (its group, if it has one).
 	Pointer *string `json:"pointer,omitempty"`
@@ -66,6 +69,7 @@ func (s *Spec) fields() []field {
 		{"vantage", s.Vantage != ""},
 		{"path", s.Path != ""},
 		{"expression", s.Expression != ""},
+		{"phase", s.Phase != ""},
 		{"pointer", s.Pointer != nil},
 		{"pattern", s.Pattern != ""},
 	}
@@ -155,6 +159,8 @@ func (s *Spec) checkWords() error {
 		return bad("vantage", "only a tool_executed has one, and event is %s", s.Event)
 	case s.Vantage != "" && s.Event == trajectory.ToolProposedType:
 		return bad("vantage", "event is %s, which counts all of them", s.Event)
+	case s.Phase != "" && s.Phase != trajectory.WorldBefore && s.Phase != trajectory.WorldAfter:
+		return bad("phase", "is %.40q, expected before or after", s.Phase)
 	case s.Which != "" && s.Which != "first" && s.Which != "last":
 		return bad("which", "is %.40q, expected first or last", s.Which)
 	}
@@ -208,7 +214,7 @@ func (s *Spec) String() string {
 	var b strings.Builder
 	b.WriteString(string(s.Kind))
 	for _, part := range []struct{ name, value string }{
-		{"", string(s.Event)}, {"", string(s.Verdict)}, {"", s.Name}, {"vantage", s.Vantage}, {"call", s.Call}, {"", s.Which}, {"", s.Path}, {"", s.Expression},
+		{"", string(s.Event)}, {"", string(s.Verdict)}, {"", s.Name}, {"vantage", s.Vantage}, {"call", s.Call}, {"", s.Which}, {"", s.Path}, {"", s.Phase}, {"", s.Expression},
 	} {
 		if part.value == "" {
 			continue

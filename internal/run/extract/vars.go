@@ -35,6 +35,9 @@ const maxExpressionCost = 10_000_000
 //	         violations; of tool_calls, tool_calls_executed, _reported and _proposed;
 //	         answer if there is one; status when the run has ended
 //
+//	world    before and after, what the case's world said of its state: {state, files?,
+//	         events?, dump?}
+//
 // Names that have no value are not there, and has() asks for them.
 var expressions = expression.NewLanguage(maxExpressionCost,
 	expression.Variable{Name: "events", Kind: expression.ListOfObjects},
@@ -42,6 +45,7 @@ var expressions = expression.NewLanguage(maxExpressionCost,
 	expression.Variable{Name: "context", Kind: expression.Object},
 	expression.Variable{Name: "run", Kind: expression.Object},
 	expression.Variable{Name: "user", Kind: expression.Object},
+	expression.Variable{Name: "world", Kind: expression.Object},
 )
 
 // runNames are the counts that the variable run always has.
@@ -49,7 +53,7 @@ var runNames = []string{"turn", "tokens", "cost_microdollars", "model_calls", "t
 
 // Variables lists what expressions can ask for, as package vantage names it.
 func Variables() []string {
-	list := []string{"events", "memory", "context", "user", "run.answer", "run.status"}
+	list := []string{"events", "memory", "context", "user", "run.answer", "run.status", "world"}
 	for _, name := range runNames {
 		list = append(list, "run."+name)
 	}
@@ -73,7 +77,10 @@ func (s *Source) EachTurn(visit func(turn int, vars map[string]any) bool) (probl
 	if problem != "" || err != nil {
 		return problem, err
 	}
-	st := s.newStage()
+	st, err := s.newStage()
+	if err != nil {
+		return "", err
+	}
 	begin, i := 0, 0
 	for ev := range s.Trajectory.Events() {
 		// A turn ends where the next begins. Before the first there is none.
@@ -101,7 +108,10 @@ func (s *Source) endVars() (vars map[string]any, problem string, err error) {
 		return nil, problem, err
 	}
 	if s.stage == nil {
-		st := s.newStage()
+		st, err := s.newStage()
+		if err != nil {
+			return nil, "", err
+		}
 		for ev := range s.Trajectory.Events() {
 			if err := st.apply(s, &ev); err != nil {
 				return nil, "", err
@@ -159,6 +169,7 @@ type stage struct {
 	over    []any
 	run     map[string]any
 	user    map[string]any
+	world   map[string]any
 	counts  map[string]int64
 
 	spending trajectory.Spending
@@ -171,8 +182,12 @@ type remembered struct {
 	superseded       bool
 }
 
-func (s *Source) newStage() *stage {
-	st := &stage{memory: map[string]any{}, byID: map[string]int{}, context: map[string]any{}, over: []any{}, run: map[string]any{}, user: map[string]any{}, counts: map[string]int64{}, calls: map[int]trajectory.Vantage{}}
+func (s *Source) newStage() (*stage, error) {
+	world, err := s.worldStates()
+	if err != nil {
+		return nil, err
+	}
+	st := &stage{memory: map[string]any{}, byID: map[string]int{}, context: map[string]any{}, over: []any{}, run: map[string]any{}, user: map[string]any{}, world: world, counts: map[string]int64{}, calls: map[int]trajectory.Vantage{}}
 	for _, t := range tiers() {
 		st.memory[string(t)] = map[string]any{}
 	}
@@ -191,7 +206,7 @@ func (s *Source) newStage() *stage {
 			st.calls[c.Seq] = c.Vantage
 		}
 	}
-	return st
+	return st, nil
 }
 
 func (st *stage) vars(events []any) map[string]any {
@@ -211,8 +226,8 @@ func (st *stage) vars(events []any) map[string]any {
 			st.run[name] = u
 		}
 	}
-	vars := map[string]any{"events": events, "memory": st.memory, "context": st.context, "run": st.run, "user": st.user}
-	for _, name := range []string{"memory", "context", "user"} {
+	vars := map[string]any{"events": events, "memory": st.memory, "context": st.context, "run": st.run, "user": st.user, "world": st.world}
+	for _, name := range []string{"memory", "context", "user", "world"} {
 		if u := st.unseen[name]; u != nil {
 			vars[name] = u
 		}

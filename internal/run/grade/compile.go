@@ -38,12 +38,13 @@ type grader func(v *extract.Value) verdict
 // A Grader is a compiled spec. It never changes and may be used by several
 // goroutines.
 type Grader struct {
-	root   *node
-	rubric bool
-	judge  bool
-	views  bool
-	panel  []string
-	embeds []string // models
+	root     *node
+	rubric   bool
+	programs []ProgramSpec
+	judge    bool
+	views    bool
+	panel    []string
+	embeds   []string // models
 }
 
 // UsesRubric reports whether grading runs the class's rubric.
@@ -103,6 +104,7 @@ type node struct {
 	name        string // "" for a grade without a name
 	kind        Kind
 	weight      *big.Rat
+	program     *ProgramSpec
 	failureMode string
 
 	extractor *extract.Extractor

@@ -32,6 +32,7 @@ const (
 	SQL        Kind = "sql"         // a query that gives what the expected one gives
 	Embedding  Kind = "embedding"   // its vector points enough the same way
 	ByRubric   Kind = "rubric"      // the class's rubric says so
+	Program    Kind = "program"     // a program of the suite itself says so
 	ByJudge    Kind = "judge"       // a model says so
 	Prefer     Kind = "prefer"      // a model prefers it to another answer
 	Faithful   Kind = "faithfulness"
@@ -72,6 +73,7 @@ var graders = []kindRow{
 	{kind: SQL, members: expectation + " database database_file ordered columns tolerance", validate: validateSQL, prepare: (*compiler).sql, grade: (*run).sql},
 	{kind: Embedding, needs: "model", members: expectation + " threshold", validate: validateEmbedding, prepare: (*compiler).embedding, grade: (*run).embedding},
 	{kind: ByRubric, prepare: (*compiler).rubric, grade: (*run).rubric},
+	{kind: Program, needs: "command", members: "image tree timeout_seconds", validate: validateProgram, prepare: (*compiler).program, grade: (*run).program},
 	{kind: ByJudge, members: expectation + judging + " criteria criteria_file template sees files scale choices context_tool", validate: validateJudge, prepare: (*compiler).judge, grade: (*run).judge},
 	{kind: Prefer, members: expectation + judging + " criteria criteria_file template sees files context_tool", validate: validateJudge, prepare: (*compiler).judge, grade: (*run).judge},
 	{kind: Faithful, members: judging + " context_tool", validate: validateJudge, prepare: (*compiler).judge, grade: (*run).judge},

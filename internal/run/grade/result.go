@@ -24,6 +24,9 @@ type Input struct {
 	// a score.
 	Rubric func(extract.Value) (Graded, error)
 
+	// Program runs a program of the suite itself on a value, as Rubric does the rubric.
+	Program func(ProgramSpec, extract.Value) (Graded, error)
+
 	// Judge asks a model about a value.
 	Judge func(JudgeSpec, extract.Value) (JudgeOutcome, error)
 

@@ -25,10 +25,15 @@ func (r *run) rubric(_ *node, _ *Detail, v extract.Value, counts bool) tally {
 	if err != nil {
 		return single(unscored("the rubric could not be run: %v", err))
 	}
+	return r.answered("the rubric", graded, counts)
+}
+
+// answered makes a result of what a sandboxed program of the bench said.
+func (r *run) answered(who string, graded Graded, counts bool) tally {
 	r.events = append(r.events, graded.Events...)
 	score := graded.Score
 	if err := score.Validate(); err != nil {
-		return single(unscored("the rubric's score: %v", err))
+		return single(unscored("%s's score: %v", who, err))
 	}
 	for _, mode := range score.FailureModes {
 		if counts || isReserved(mode) {
@@ -40,13 +45,13 @@ func (r *run) rubric(_ *node, _ *Detail, v extract.Value, counts bool) tally {
 			r.breakdown[key] = value
 		}
 	}
-	t := tally{verdict: verdict{Mismatch, score.Score, CodeMismatch, "the rubric says that it does not pass"}, codes: score.FailureModes}
+	t := tally{verdict: verdict{Mismatch, score.Score, CodeMismatch, who + " says that it does not pass"}, codes: score.FailureModes}
 	switch {
 	case score.Passed:
-		t.outcome, t.code, t.why = Passed, "", "the rubric says that it passes"
+		t.outcome, t.code, t.why = Passed, "", who+" says that it passes"
 	case slices.ContainsFunc(score.FailureModes, isReserved):
 		t.outcome, t.code = Unusable, score.FailureModes[0]
-		t.why = "the rubric broke: " + r.safe(blockedBy(graded.Events))
+		t.why = who + " broke: " + r.safe(blockedBy(graded.Events))
 	case len(score.FailureModes) == 0:
 		t.codes = []string{CodeMismatch}
 	}

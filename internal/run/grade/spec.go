@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"tallystick/internal/record/canon"
+	"tallystick/internal/record/digest"
 	"tallystick/internal/record/evidence"
 	"tallystick/internal/run/extract"
 )
@@ -113,6 +114,13 @@ type Rule struct {
 
 	Model string `json:"model,omitempty"` // embedding: whose vectors are compared
 
+	// program: what is started, the image and the tree that it finds, and how long it
+	// may take.
+	Command        []string        `json:"command,omitempty"`
+	Image          *digest.Content `json:"image,omitempty"`
+	Tree           *digest.Content `json:"tree,omitempty"`
+	TimeoutSeconds int             `json:"timeout_seconds,omitempty"`
+
 	Scorer string `json:"scorer,omitempty"` // reported: the name of the score; official: whose code
 
 	Checks []Check `json:"checks,omitempty"`
@@ -184,6 +192,10 @@ func (r *Rule) fields() []field {
 		{"ordered", r.Ordered},
 		{"columns", r.Columns},
 		{"model", r.Model != ""},
+		{"command", len(r.Command) > 0},
+		{"image", r.Image != nil},
+		{"tree", r.Tree != nil},
+		{"timeout_seconds", r.TimeoutSeconds != 0},
 		{"scorer", r.Scorer != ""},
 		{"checks", len(r.Checks) > 0},
 	}

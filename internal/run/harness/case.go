@@ -34,7 +34,9 @@ type run struct {
 	c          *scenario.Task
 	s          *session.Session
 	folder     *session.Folder
-	folderGone bool // there was one, and its contents are unknown
+	env        *environment // of a case with a world
+	worldErr   error        // why its world cannot be acted on
+	folderGone bool         // there was one, and its contents are unknown
 	player     *cassette.Player
 	judges     *cassette.Player // of the same cassette, out of the agent's reach
 	kept       *replies.Shelf   // the library for the agent, and judgeKept for the judge; nil for none
@@ -64,7 +66,7 @@ type run struct {
 var errWallClock = errors.New("the time for the case is over")
 
 // prepare makes the session with its tools, replies and folder.
-func (r *run) prepare() (remove func(), err error) {
+func (r *run) prepare(ctx context.Context) (remove func(), err error) {
 	w, c := r.w, r.c
 	remove = func() {}
 	if r.paused || needsFolder(w.cfg.Target, &c.Scenario) {
@@ -91,7 +93,16 @@ func (r *run) prepare() (remove func(), err error) {
 	if w.cfg.Live != nil && !r.alone { // a worker does not know the keys of providers
 		redactor = w.cfg.Live.Redactor()
 	}
-	box, err := tools.New(c.Scenario.Tools, dir, r.player, redactor)
+	defined := c.Scenario.Tools
+	if c.Scenario.World != nil {
+		if r.env, r.worldErr = r.startWorld(ctx); r.worldErr != nil && !isOfWorld(r.worldErr) {
+			return fail(r.worldErr)
+		}
+		defined = r.env.tools
+		clear := remove
+		remove = func() { r.env.abandon(); clear() }
+	}
+	box, err := tools.New(defined, dir, r.player, redactor)
 	if err != nil {
 		return fail(err)
 	}
@@ -104,13 +115,16 @@ func (r *run) prepare() (remove func(), err error) {
 		clear := remove
 		remove = func() { live.Close(); clear() }
 	}
+	if r.env != nil {
+		toolBox = &worldBox{box, toolBox, r.env}
+	}
 	start, err := c.Scenario.StartTime()
 	if err != nil {
 		return fail(err)
 	}
 	input := trajectory.NewContent([]byte(c.Scenario.Turns[0].Text), trajectory.PromptHead)
 	cfg := session.Config{
-		Run:   trajectory.RunStarted{Attempt: r.job.Attempt, Case: c.ID, Class: w.class, Target: w.cfg.Target.Name, Repeat: r.job.Repeat, Execution: r.job.Execution, Input: &input, Vantage: w.cfg.Target.Vantage()},
+		Run:   trajectory.RunStarted{Attempt: r.job.Attempt, Case: c.ID, Class: w.class, Target: w.cfg.Target.Name, Repeat: r.job.Repeat, Execution: r.job.Execution, Input: &input, Vantage: r.vantage()},
 		Rules: w.rules, Start: start, Models: models, Source: source, Tools: toolBox, Limits: w.limits, Memory: w.memory, Folder: r.folder,
 		Approvals: c.Scenario.Approvals, Sink: r.job.Spool, Redactor: redactor,
 	}
@@ -139,7 +153,22 @@ func (r *run) prepare() (remove func(), err error) {
 	if err := noteFindings(r.s, box); err != nil {
 		return fail(err)
 	}
+	if r.env != nil && r.worldErr == nil {
+		files, err := c.WorldDigest()
+		if err == nil {
+			err = r.env.record(r.s, files)
+		}
+		if err != nil {
+			return fail(err)
+		}
+	}
 	return remove, nil
+}
+
+// isOfWorld reports whether an error is about the world of a case, and not about this
+// machine.
+func isOfWorld(err error) bool {
+	return refusal.Is(err, refusal.WorldFailed) || refusal.Is(err, refusal.WorldDiffers) || refusal.Is(err, refusal.CassetteMiss)
 }
 
 // web answers the HTTP requests of the agent's program: the servers, or the recording
@@ -236,6 +265,10 @@ func (r *run) scripted() bool {
 // left, and ends the trajectory.
 func (r *run) drive(ctx context.Context) {
 	w := r.w
+	if r.worldErr != nil {
+		r.result = r.s.Fail(r.worldErr)
+		return
+	}
 	driven, err := r.driveTarget(ctx)
 	r.driven = driven
 	if ctx.Err() != nil && errors.Is(context.Cause(ctx), errWallClock) {
@@ -246,6 +279,10 @@ func (r *run) drive(ctx context.Context) {
 	// Before another program touches what the agent left.
 	if lost := r.s.LookAtFolder(); err == nil {
 		err = lost
+	}
+	// All processes of the agent are dead: nothing changes the world any more.
+	if err == nil && r.s.Stopped() == nil {
+		err = r.env.end(ctx, r.s)
 	}
 	// What is graded is what is kept, and secrets are not kept.
 	r.driven.Answer = r.s.Safe(driven.Answer)
@@ -263,10 +300,24 @@ func (r *run) drive(ctx context.Context) {
 // an agent did that was shown something else is not worth more than an error.
 func (r *run) driveTarget(ctx context.Context) (driven agent.DriveResult, err error) {
 	err = r.w.shown.While(func() (err error) {
-		driven, err = r.w.cfg.Target.Drive(ctx, r.s, &r.c.Scenario, r.w.agentOptions(r.modelNames))
+		o := r.w.agentOptions(r.modelNames)
+		if r.env != nil {
+			o.Services = r.env.services.services()
+		}
+		driven, err = r.w.cfg.Target.Drive(ctx, r.s, &r.c.Scenario, o)
 		return err
 	})
+	driven.Vantage = r.vantage()
 	return driven, err
+}
+
+// vantage is what can be seen of the agent in this case: less, if it may speak with
+// services of its world, which are not parsed.
+func (r *run) vantage() vantage.Vantage {
+	if world := r.c.Scenario.World; world != nil && len(world.Services) > 0 && r.w.cfg.Target.Kind == agent.KindCommand {
+		return vantage.World
+	}
+	return r.w.cfg.Target.Vantage()
 }
 
 // conclude runs the case's test on what the agent left, if it came that far, and ends
@@ -374,7 +425,7 @@ func (r *run) newRecord() evidence.CaseScored {
 	rec.Retries += r.job.Paid.Retries()
 	rec.Resumed = r.job.Paid.Resumed()
 	if rec.Vantage == "" { // it ended before the agent was driven
-		rec.Vantage = string(cfg.Target.Vantage())
+		rec.Vantage = string(r.vantage())
 	}
 	if vantage.Of(rec.Vantage).Sees(vantage.Cost).Sight == vantage.Seen {
 		rec.Unpriced = &spent.Unpriced

@@ -51,7 +51,7 @@ func NewDriver(ctx context.Context, cfg Config, class DriverClass) (*Driver, err
 func (d *Driver) Drive(ctx context.Context, c *scenario.Task, j Job, tested bool) (*DriveResult, error) {
 	r := &run{w: d.w, job: j, c: c, started: d.w.cfg.Now(), paused: tested}
 	defer func() { r.result.Free() }()
-	remove, err := r.prepare()
+	remove, err := r.prepare(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -366,7 +366,10 @@ func (a *attempt) standing() Standing {
 
 // staysHere says why a case cannot be driven on another machine.
 func staysHere(c *scenario.Task) string {
-	if c.Scenario.User != nil {
+	switch {
+	case c.Scenario.World != nil:
+		return "it has a world, which runs on this machine only"
+	case c.Scenario.User != nil:
 		return "it has a simulated user, who answers on this machine only"
 	}
 	return ""

@@ -84,7 +84,7 @@ func (r *run) grade(ctx context.Context, g *Graded) error {
 	}
 	tools, _ := r.w.toolsOf(r.c)
 	source := &extract.Source{Context: ctx, Trajectory: v, Tools: tools, Answer: r.driven.Answer, HasAnswer: true,
-		Content: func(d digest.Content) ([]byte, bool) { text, ok := r.result.Contents[d]; return text, ok }}
+		Content: r.content}
 	if !r.folderGone && r.seesFiles() {
 		source.File, source.Names = r.file, r.fileNames
 	}
@@ -98,6 +98,13 @@ func (r *run) grade(ctx context.Context, g *Graded) error {
 		Source: source,
 		Rubric: func(value extract.Value) (grade.Graded, error) {
 			graded, err := r.runRubric(ctx, g, v, value)
+			if err != nil {
+				broken = err
+			}
+			return graded, err
+		},
+		Program: func(p grade.ProgramSpec, value extract.Value) (grade.Graded, error) {
+			graded, err := r.runProgram(ctx, g, v, p, value)
 			if err != nil {
 				broken = err
 			}
@@ -165,7 +172,11 @@ func (r *run) failFolder(g *Graded) grade.Result {
 // and what it said.
 func (r *run) runRubric(ctx context.Context, g *Graded, v *trajectory.Verified, value extract.Value) (grade.Graded, error) {
 	w := r.w
-	input, err := r.rubricInput(g, v, value)
+	given, err := r.rubricInput(g, v, value)
+	if err != nil {
+		return grade.Graded{}, err
+	}
+	input, err := canon.Marshal(given)
 	if err != nil {
 		return grade.Graded{}, err
 	}
@@ -202,7 +213,7 @@ func rubricRun(r sandbox.Result) grade.RubricRun {
 
 // rubricInput is the JSON that a rubric reads; docs/formats/rubric.md describes
 // it.
-func (r *run) rubricInput(g *Graded, v *trajectory.Verified, value extract.Value) ([]byte, error) {
+func (r *run) rubricInput(g *Graded, v *trajectory.Verified, value extract.Value) (map[string]any, error) {
 	picked, err := value.Canonical()
 	if err != nil {
 		return nil, err
@@ -236,7 +247,35 @@ func (r *run) rubricInput(g *Graded, v *trajectory.Verified, value extract.Value
 		}
 	}
 	metadata["expected_files"] = documents
-	return canon.Marshal(map[string]any{"harness_output": output, "expected": expected, "case_metadata": metadata})
+	states, err := worldStates(&extract.Source{Trajectory: v, Content: r.content})
+	if err != nil {
+		return nil, err
+	}
+	if len(states) > 0 {
+		metadata["world"] = states
+	}
+	return map[string]any{"harness_output": output, "expected": expected, "case_metadata": metadata}, nil
+}
+
+// content is the whole of a text of which an event has the beginning.
+func (r *run) content(d digest.Content) ([]byte, bool) {
+	text, ok := r.result.Contents[d]
+	return text, ok
+}
+
+// worldStates are what the world of the case said of its state, by phase.
+func worldStates(s *extract.Source) (map[string]canon.RawMessage, error) {
+	states := map[string]canon.RawMessage{}
+	for _, phase := range []string{trajectory.WorldBefore, trajectory.WorldAfter} {
+		text, there, err := s.WorldText(phase)
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			states[phase] = canon.RawMessage(text)
+		}
+	}
+	return states, nil
 }
 
 // toolCalls lists the calls that were made or may have been, each with its

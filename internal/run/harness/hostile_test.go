@@ -133,7 +133,7 @@ func TestActsAreInTheRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	remove, err := r.prepare()
+	remove, err := r.prepare(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,12 +34,17 @@ func InputsOf(cfg *Config, c *scenario.Task) (Inputs, error) {
 		Mounts       any                `json:"test_mounts"`
 		Image        string             `json:"test_image"`
 		User         *digest.Content    `json:"user,omitempty"`
+		World        *digest.Content    `json:"world,omitempty"`
 	}{Target: cfg.Target.Name, Digest: cfg.Target.Digest, Registration: drivenBy(cfg.Bench.Registration()), Case: *c, Mounts: cfg.TestMounts, Image: cfg.TestImage}
 	if c.Cassette != nil {
 		drive.Cassette = &c.Cassette.Digest
 	}
 	drive.Files, drive.Tests = filesDigest(c.Files), filesDigest(c.Tests)
-	drive.Case.Files, drive.Case.Tests, drive.Case.Cassette = nil, nil, nil
+	if c.Scenario.World != nil {
+		world := filesDigest(c.World)
+		drive.World = &world
+	}
+	drive.Case.Files, drive.Case.Tests, drive.Case.World, drive.Case.Cassette = nil, nil, nil, nil
 	if u := c.Scenario.User; u == nil {
 		withoutGrading(&drive.Case)
 	} else if !u.IsScripted() && cfg.User != nil { // what is expected decides what the user may say
@@ -78,5 +83,6 @@ func drivenBy(r bench.Registration) bench.Registration {
 // all of it.
 func withoutGrading(c *scenario.Task) {
 	c.Digest, c.Tags, c.HeldOut, c.Provenance = digest.Content{}, nil, false, ""
+	c.Grader = nil
 	c.Expected, c.ExpectedFiles, c.Grading, c.Metadata, c.Rubric = nil, nil, nil, nil, bench.RubricLimits{}
 }

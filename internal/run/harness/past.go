@@ -162,6 +162,7 @@ func samePlan(registered *evidence.AttemptRegistered, now *evidence.Plan, mode s
 		{"what the target mounts", mountsText(was), mountsText(now)},
 		{"the root file system of the agent", rootText(was.AgentRoot, now.AgentRoot), rootText(now.AgentRoot, now.AgentRoot)},
 		{"the root file system of the tests", rootText(was.TestRoot, now.TestRoot), rootText(now.TestRoot, now.TestRoot)},
+		{"the root file systems of worlds", worldRootsText(was), worldRootsText(now)},
 		{"the mode", registered.Mode, mode},
 		{"whether it is to be submitted (--submit-intent)", was.SubmitIntent, now.SubmitIntent},
 		{"who gives second views (--second-view)", cmp.Or(was.SecondView, "no judge"), cmp.Or(now.SecondView, "no judge")},
@@ -286,4 +287,13 @@ func (a *attempt) resume() (err error) {
 		parts++
 	}
 	return a.event("bench.run.started", "attempt "+a.id+" goes on", map[string]any{"attempt": a.id, "resumed": true, "left": len(a.left)})
+}
+
+// worldRootsText is what the worlds of an attempt find, for a comparison.
+func worldRootsText(p *evidence.Plan) string {
+	var words []string
+	for i := range p.WorldRoots {
+		words = append(words, p.WorldRoots[i].Text())
+	}
+	return cmp.Or(strings.Join(words, ", "), "none")
 }

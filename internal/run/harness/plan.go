@@ -24,6 +24,7 @@ import (
 	"tallystick/internal/record/store"
 	"tallystick/internal/run/agent"
 	"tallystick/internal/run/bench"
+	"tallystick/internal/run/grade"
 	"tallystick/internal/run/policy"
 	"tallystick/internal/run/scenario"
 	"tallystick/internal/run/session"
@@ -169,6 +170,16 @@ func (w *Worker) show(p *evidence.Plan) error {
 		return err
 	}
 	p.AgentRoot, p.Mounts = w.shown.Root(), w.shown.Planned()
+	for _, spec := range slices.Concat(w.worlds, w.programs) {
+		shown, err := w.worldRoot(spec)
+		if err != nil {
+			return err
+		}
+		root := *shown.Root()
+		if !slices.ContainsFunc(p.WorldRoots, func(r evidence.Root) bool { return r.Text() == root.Text() }) {
+			p.WorldRoots = append(p.WorldRoots, root)
+		}
+	}
 	if p.AgentRoot != nil && p.AgentRoot.Kind == evidence.HostRoot && w.cfg.Drivers != nil {
 		p.AgentRoot.Digest = nil // of this machine, where no case is driven
 	}
@@ -242,6 +253,15 @@ func (w *Worker) choose() (chosen []int, offered []string, err error) {
 		}
 		w.modelUser = w.modelUser || l.modelUser
 		w.judged, w.viewed, w.usesRubric, w.usesTest = w.judged || l.judged, w.viewed || l.viewed, w.usesRubric || l.rubric, w.usesTest || l.test
+		if l.world != nil {
+			if err := w.checkWorld(l.id, l.world); err != nil {
+				return nil, nil, err
+			}
+			w.worlds = append(w.worlds, l.world)
+		}
+		for _, p := range l.programs {
+			w.programs = append(w.programs, &scenario.World{Image: p.Image})
+		}
 		for _, name := range l.embedders {
 			if !slices.Contains(w.embedders, name) {
 				w.embedders = append(w.embedders, name)
@@ -273,6 +293,8 @@ type look struct {
 	trees                          []digest.Content
 	script                         string // that plays the user
 	modelUser                      bool   // a model plays the user
+	world                          *scenario.World
+	programs                       []grade.ProgramSpec
 	stays                          string // why the case cannot be driven elsewhere; "" if it can
 	err                            error
 }
@@ -312,7 +334,7 @@ func (w *Worker) lookAt(i int) look {
 		return look{err: fmt.Errorf("case %s: %w", c.ID, err)}
 	}
 	selected := w.cfg.Spec.Matches(c.ID, c.Tags) && (w.cfg.Select == nil || w.cfg.Select(c))
-	l := look{id: c.ID, tags: c.Tags, selected: selected, judged: grader.UsesJudge(), viewed: w.cfg.Spec.SecondView == evidence.ViewedByJudge && grader.ViewsWithJudge(), panel: grader.Judges(), embedders: grader.Embedders(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil, trees: c.Scenario.Trees()}
+	l := look{id: c.ID, tags: c.Tags, selected: selected, judged: grader.UsesJudge(), viewed: w.cfg.Spec.SecondView == evidence.ViewedByJudge && grader.ViewsWithJudge(), panel: grader.Judges(), embedders: grader.Embedders(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil, world: c.Scenario.World, programs: grader.Programs(), trees: c.Scenario.Trees()}
 	l.tools, _ = w.toolsOf(c)
 	if u := c.Scenario.User; u != nil {
 		if err := user.Check(&c.Scenario); err != nil {

@@ -127,7 +127,7 @@ func (r bookReplay) Call(_ context.Context, api wire.API, body []byte, onChunk f
 func (r *run) driveAgain(ctx context.Context, log []byte) (remove func(), err error) {
 	again := &run{w: r.w, job: r.job, c: r.c, started: r.started, paused: r.c.Scenario.Test != nil, heard: r.heard, alone: true}
 	again.job.Spool, again.job.Paid = nil, nil
-	remove, err = again.prepare()
+	remove, err = again.prepare(ctx)
 	if err != nil {
 		return func() {}, err
 	}

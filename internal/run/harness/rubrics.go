@@ -46,7 +46,7 @@ func (w *Worker) openSandboxes(ctx context.Context) error {
 		}
 	}
 	w.testing = w.tests()
-	if !w.usesTest && (w.cfg.Drivers != nil || w.cfg.Target.Command == nil || w.cfg.Spec.Unsafe()) {
+	if !w.usesTest && len(w.worlds)+len(w.programs) == 0 && (w.cfg.Drivers != nil || w.cfg.Target.Command == nil || w.cfg.Spec.Unsafe()) {
 		return nil // drivers look at their own machines
 	}
 	err := sandbox.CheckAgent(ctx, w.rubrics.accept())

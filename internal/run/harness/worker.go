@@ -38,19 +38,23 @@ type Worker struct {
 
 	// What the cases of the plan need, for one of them at least.
 	judged, usesRubric, usesTest bool
-	modelUser                    bool             // a model plays the user of a case
-	userScripts                  []string         // that play users
-	viewed                       bool             // a judge may be asked for a second view
-	panel                        []string         // the judges of judge.yaml that panels name
-	embedders                    []string         // the models whose vectors are compared
-	askings                      []digest.Content // what judges are asked, of every case
-	parties                      scenario.Parties // who asks which model, of every case
+	modelUser                    bool              // a model plays the user of a case
+	userScripts                  []string          // that play users
+	viewed                       bool              // a judge may be asked for a second view
+	panel                        []string          // the judges of judge.yaml that panels name
+	embedders                    []string          // the models whose vectors are compared
+	worlds, programs             []*scenario.World // programs that grade count by their image alone
+	askings                      []digest.Content  // what judges are asked, of every case
+	parties                      scenario.Parties  // who asks which model, of every case
 
 	of    int // cases that the patterns of the selection fit
 	tasks int // executions that the plan promises
 
 	// What this machine shows to agents and to the tests of cases; nil for nothing.
 	shown, tested *agent.Shown
+
+	rootsLock sync.Mutex
+	roots     map[string]*agent.Shown // what worlds find, by the digest of their image
 
 	rubrics *rubrics
 	scripts *scripts
@@ -205,7 +209,7 @@ func (w *Worker) do(ctx context.Context, index int, j Job) (g *Graded, err error
 			g.free = r.result.Free
 		}
 	}()
-	remove, err := r.prepare()
+	remove, err := r.prepare(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -123,6 +123,16 @@ func (c *LiveSide) UserModels() session.Models { return c.Users }
 // from state.
 func (c *LiveSide) ToolBox(state *tools.State) session.ToolBox { return c.Tools.ToolBox(state) }
 
+// RecordWorld keeps what the world of the case did.
+func (c *LiveSide) RecordWorld(t cassette.MCPTraffic) error {
+	_, err := c.Tools.record(t)
+	return err
+}
+
+// RecordedWorld is what an earlier recording has of it, to which only what is missing is
+// added; nil for none.
+func (c *LiveSide) RecordedWorld() *cassette.Player { return c.cfg.OnlyMissing }
+
 // Web answers the HTTP requests of the agent's program.
 func (c *LiveSide) Web() session.Web { return c.web }
 

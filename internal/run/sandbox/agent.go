@@ -74,6 +74,11 @@ type AgentOptions struct {
 	// 127.0.0.1:GatewayPort. Nil means that there is no way out at all.
 	Gateway     *Gateway
 	GatewayPort int // 0 means DefaultGatewayPort
+	// Services get the connections that the program makes to other ports of its
+	// own loopback. Nothing listens on any that is not named.
+	Services []Service
+
+	world *dialer // of a world; nil for other programs
 
 	Limits AgentLimits
 	// OnStdout is given the output as it comes, up to the limit, by one
@@ -83,6 +88,12 @@ type AgentOptions struct {
 	Blind      bool   // as in Options
 	Executable string // as in Options; inside it is /tally/tally
 	TempDir    string // as in Options
+}
+
+// A Service is a port of the sandbox's loopback, and what gets its connections.
+type Service struct {
+	Port int // 1024 or more
+	To   *Gateway
 }
 
 // A Mount shows a host file or folder inside, read-only.
@@ -216,6 +227,7 @@ func RunAgent(ctx context.Context, o AgentOptions) (AgentResult, error) {
 	if err != nil {
 		return AgentResult{}, err
 	}
+	o.world.runs(class)
 	r, err := runAgent(ctx, class, o, mounts, base)
 	// After a failure too: an agent that a limit stopped did run in it.
 	r.Class, r.Wall = class, time.Since(began)
@@ -256,7 +268,10 @@ func (o *AgentOptions) chooseClass(ctx context.Context) (Class, *runfolder.Base,
 
 // profile is a test's if there is no way out.
 func (o *AgentOptions) profile() profile {
-	if o.Gateway == nil {
+	switch {
+	case o.world != nil:
+		return worldProfile
+	case o.Gateway == nil:
 		return testProfile
 	}
 	return agentProfile
@@ -289,6 +304,13 @@ func (o *AgentOptions) settle() error {
 			return refusal.Newf(refusal.Usage, "a root that is being made, and another root or working folder")
 		}
 		o.WorkFolder = o.Tree
+	}
+	ports := map[int]bool{o.GatewayPort: true}
+	for _, s := range o.Services {
+		if s.Port < 1024 || s.Port > 65535 || ports[s.Port] || s.To == nil {
+			return refusal.Newf(refusal.Usage, "service port %d: must be between 1024 and 65535, and taken once", s.Port)
+		}
+		ports[s.Port] = true
 	}
 	var err error
 	if o.WorkFolder != "" {

@@ -63,6 +63,7 @@ func agentSetup(o AgentOptions, mounts []mount, base *runfolder.Base) (*setup, e
 	s.user = o.User
 	s.limits, s.stdin, s.onStdout = o.Limits, o.Stdin, o.OnStdout
 	s.gateway, s.port, s.watch = o.Gateway, o.GatewayPort, !o.Blind
+	s.services, s.dialer = o.Services, o.world
 	s.rlimits = map[int]uint64{ // for each of its processes
 		unix.RLIMIT_CORE: 0, unix.RLIMIT_MEMLOCK: 8 << 20, unix.RLIMIT_NOFILE: 4096, unix.RLIMIT_STACK: 8 << 20,
 		unix.RLIMIT_FSIZE: uint64(o.Limits.DiskBytes), unix.RLIMIT_NPROC: uint64(o.Limits.Tasks),

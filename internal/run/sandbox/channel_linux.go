@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -23,6 +24,9 @@ type channel struct {
 	// onRoom and onUse are told what a room says of itself; nil ignores it.
 	onRoom func(name string)
 	onUse  func(bytes int64, tasks int)
+
+	services []Service
+	dialer   *dialer // of a world; nil for other programs
 
 	serving bool
 	done    chan struct{} // closed when the other end is, or we are
@@ -91,6 +95,9 @@ func (c *channel) start() {
 	}
 	c.theirs.Close()
 	c.serving = true
+	if c.dialer != nil {
+		c.dialer.serve(c.enter)
+	}
 	go c.serve()
 }
 
@@ -139,7 +146,7 @@ func (c *channel) serve() {
 				}
 			}
 		case firstprocess.WantsConn:
-			if c.grant(fd, slots) != nil {
+			if c.grant(fd, text, slots) != nil {
 				return
 			}
 		}
@@ -152,6 +159,9 @@ func (c *channel) serve() {
 // close ends what start began, if the other side did not. It may be called
 // again.
 func (c *channel) close() {
+	if c.dialer != nil {
+		c.dialer.serve(nil)
+	}
 	if c.serving {
 		unix.Shutdown(int(c.conn.Fd()), unix.SHUT_RDWR)
 		<-c.done
@@ -161,10 +171,45 @@ func (c *channel) close() {
 	c.conn.Close()
 }
 
+// connects gives the inside further ports, and a dialer its way in; before start.
+func (c *channel) connects(services []Service, d *dialer) { c.services, c.dialer = services, d }
+
+// wanted is what gets a connection: the gateway, or the service whose port is named; nil
+// if there is none.
+func (c *channel) wanted(port string) *Gateway {
+	if port == "" {
+		gateway, _, _ := c.given()
+		return gateway
+	}
+	for _, s := range c.services {
+		if strconv.Itoa(s.Port) == port {
+			return s.To
+		}
+	}
+	return nil
+}
+
+// enter makes a connection and hands one end to the inside, for a port in there.
+func (c *channel) enter(port int) (net.Conn, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	message := append([]byte{firstprocess.TakesConn}, strconv.Itoa(port)...)
+	err = unix.Sendmsg(int(c.conn.Fd()), message, unix.UnixRights(pair[1]), nil, unix.MSG_NOSIGNAL)
+	unix.Close(pair[1])
+	file := os.NewFile(uintptr(pair[0]), "world")
+	defer file.Close() // FileConn has its own
+	if err != nil {
+		return nil, err
+	}
+	return net.FileConn(file)
+}
+
 // grant makes a connection, hands one end to the inside and offers the other
-// to the gateway.
-func (c *channel) grant(fd int, slots chan struct{}) error {
-	gateway, _, _ := c.given()
+// to what is wanted.
+func (c *channel) grant(fd int, port string, slots chan struct{}) error {
+	gateway := c.wanted(port)
 	if gateway == nil {
 		return unix.Sendto(fd, []byte{firstprocess.RefusesConn}, unix.MSG_NOSIGNAL, nil)
 	}

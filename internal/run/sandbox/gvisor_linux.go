@@ -170,6 +170,7 @@ func (g *gvisor) launch() (*launch, error) {
 		if g.channel, err = openChannel(g.gateway, g.plan()); err != nil {
 			return nil, err
 		}
+		g.channel.connects(g.services, g.dialer)
 		args = append(args, fmt.Sprintf("--pass-fd=%d:%d", firstprocess.Socket, firstprocess.Socket))
 		l.files = []*os.File{g.channel.theirs}
 	}

@@ -51,6 +51,7 @@ func (s *setup) runNamespace(ctx context.Context) (outcome, error) {
 		return outcome{}, err
 	}
 	defer channel.close()
+	channel.connects(s.services, s.dialer)
 	l := s.namespaceLaunch(channel, group)
 	asked := s.supervisor()
 	memory := newMemoryWatch(s.limits.MemoryBytes, processMemory{s.limits.MemoryBytes})

@@ -11,11 +11,13 @@ type profile struct {
 }
 
 // The profiles. A test is the command that judges what an agent left in its
-// working folder: an agent without a gateway.
+// working folder: an agent without a gateway. A world is one that answers while the
+// agent runs, over its own streams.
 var (
 	rubricProfile = profile{name: "rubric"}
 	agentProfile  = profile{name: "agent", processes: true}
 	testProfile   = profile{name: "test", processes: true}
+	worldProfile  = profile{name: "world", processes: true}
 )
 
 // unfit says why a class will not do for a program of this profile, whether

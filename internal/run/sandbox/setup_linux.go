@@ -40,11 +40,13 @@ type setup struct {
 	stdin    io.Reader // nil for nothing
 	onStdout func([]byte)
 
-	watch   bool
-	log     *calls.Log
-	gateway *Gateway // nil for no way out
-	port    int
-	machine vmMachine // for microvm
+	watch    bool
+	log      *calls.Log
+	gateway  *Gateway // nil for no way out
+	port     int
+	services []Service // further ports and what gets their connections
+	dialer   *dialer   // of a world, whose first process connects to its ports; else nil
+	machine  vmMachine // for microvm
 
 	warm bool // the first process makes rooms, and keeps the sandbox
 }
@@ -133,6 +135,10 @@ func (s *setup) plan() firstprocess.Plan {
 	if s.gateway != nil {
 		p.Port = s.port
 	}
+	for _, service := range s.services {
+		p.Services = append(p.Services, service.Port)
+	}
+	p.Dials = s.dialer != nil
 	return p
 }
 

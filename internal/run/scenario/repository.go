@@ -76,6 +76,9 @@ func (s *Scenario) Trees() []digest.Content {
 	if s.Repository != nil {
 		out = append(out, s.Repository.After)
 	}
+	if s.World != nil && s.World.Tree != nil {
+		out = append(out, *s.World.Tree)
+	}
 	return out
 }
 

@@ -76,6 +76,9 @@ type Scenario struct {
 	// Test is the command of a coding case. The harness runs it on the working
 	// folder after the agent has ended, and the outcome follows from it.
 	Test *Test `json:"test,omitempty"`
+
+	// World is the program that the agent acts on.
+	World *World `json:"world,omitempty"`
 }
 
 // A Turn is one message of the user.
@@ -256,6 +259,9 @@ func (s *Scenario) Validate() error {
 	}
 	if err := tools.Validate(s.Tools); err != nil {
 		return err // with its place, which begins with tools
+	}
+	if err := s.validateWorld(); err != nil {
+		return err
 	}
 	if err := bench.CheckAgentTools("agent_tools", s.AgentTools); err != nil {
 		return err

@@ -21,6 +21,8 @@ const (
 	inputDir    = "input/"
 	expectedDir = "expected/"
 	testsDir    = "tests/"
+	worldDir    = "world/"
+	graderDir   = "grader/"
 )
 
 // A Task is everything of one case that a run needs, however it was written.
@@ -36,6 +38,13 @@ type Task struct {
 
 	// Tests are hidden: they are shown to the test alone, while it runs.
 	Tests []digest.File
+
+	// World is shown to the case's world alone.
+	World []digest.File
+
+	// Grader is shown to the programs alone that grade the case.
+	Grader []digest.File
+	tree   func(digest.Content) ([]digest.File, error) // nil of a line of a dataset
 
 	// after is the tree of the recorded change, and named the commit that the
 	// provenance names, of a case that says what repository it is of.
@@ -150,6 +159,7 @@ func fromFolder(v bench.VerifiedCase, target string) (*Task, error) {
 	about := v.Case()
 	c := &Task{ID: about.CaseID, Digest: v.Digest(), Tags: about.Tags, HeldOut: about.IsHeldOut(), Expected: about.Expected,
 		Rubric: about.Limits()}
+	c.tree = v.Tree
 	c.Cassette, c.Provenance = v.CassetteFor(target)
 	var said, grading, script []byte
 	for _, f := range v.Files() {
@@ -164,6 +174,10 @@ func fromFolder(v bench.VerifiedCase, target string) (*Task, error) {
 			c.Files = append(c.Files, digest.File{Path: name[len(inputDir):], Data: f.Data})
 		case strings.HasPrefix(name, testsDir):
 			c.Tests = append(c.Tests, digest.File{Path: name[len(testsDir):], Data: f.Data})
+		case strings.HasPrefix(name, worldDir):
+			c.World = append(c.World, digest.File{Path: name[len(worldDir):], Data: f.Data})
+		case strings.HasPrefix(name, graderDir):
+			c.Grader = append(c.Grader, digest.File{Path: name[len(graderDir):], Data: f.Data})
 		case strings.HasPrefix(name, expectedDir):
 			if c.ExpectedFiles == nil {
 				c.ExpectedFiles = map[string][]byte{}
@@ -183,6 +197,16 @@ func fromFolder(v bench.VerifiedCase, target string) (*Task, error) {
 		if _, err := (&digest.Tree{Files: c.Files}).Digest(); err != nil {
 			return nil, refusal.Newf(refusal.Malformed, "case %s: its tree and its input/ together: %w", c.ID, err)
 		}
+	}
+	if world := c.Scenario.World; world != nil && world.Tree != nil {
+		tree, err := v.Tree(*world.Tree)
+		if err != nil {
+			return nil, fmt.Errorf("case %s: %w", c.ID, err)
+		}
+		c.World = append(tree, c.World...)
+	}
+	if err := c.checkWorld(); err != nil {
+		return nil, fmt.Errorf("case %s: %w", c.ID, err)
 	}
 	if repo := c.Scenario.Repository; repo != nil {
 		var err error
@@ -280,6 +304,9 @@ type line struct {
 	User      *User              `json:"user,omitempty"`
 	Files     map[string]string  `json:"files,omitempty"`
 	Tests     map[string]string  `json:"tests,omitempty"`
+	World     *World             `json:"world,omitempty"`
+	Worlds    map[string]string  `json:"world_files,omitempty"`
+	Graders   map[string]string  `json:"grader_files,omitempty"`
 
 	Expected canon.RawMessage `json:"expected,omitempty"`
 	Extract  canon.RawMessage `json:"extract,omitempty"`
@@ -297,11 +324,12 @@ func fromLine(n int, text []byte) (*Task, error) {
 	c := &Task{ID: l.ID, Digest: digest.ContentOf(text), Tags: l.Tags, HeldOut: l.HeldOut, Expected: l.Expected, written: written{line: n, json: text},
 		Rubric: bench.RubricLimits{WallClockSeconds: bench.DefaultRubricSeconds, MemoryBytes: bench.DefaultRubricMemoryBytes},
 		Scenario: Scenario{Version: 1, Turns: l.Turns, Approvals: l.Approvals, Start: l.Start, Memory: l.Memory, Tools: l.Tools, AgentTools: l.OwnTools,
-			Model: l.Model, Test: l.Test, User: l.User}}
+			Model: l.Model, Test: l.Test, User: l.User, World: l.World}}
 	if l.Input != "" {
 		c.Scenario.Turns = []Turn{{Text: l.Input}}
 	}
-	c.Files, c.Tests = filesOf(l.Files), filesOf(l.Tests)
+	c.Files, c.Tests, c.World = filesOf(l.Files), filesOf(l.Tests), filesOf(l.Worlds)
+	c.Grader = filesOf(l.Graders)
 	if err := l.validate(c); err != nil {
 		return nil, refuseLine(n, text, err, lineHint)
 	}
@@ -364,7 +392,10 @@ func (l *line) validate(c *Task) error {
 			return field("tests", "%w", err)
 		}
 	}
-	return nil
+	if l.World != nil && l.World.Tree != nil {
+		return strictyaml.At([]string{"world", "tree"}, errors.New("a line of a dataset has no trees; its world's files stand in world_files"))
+	}
+	return c.checkWorld()
 }
 
 // grading gathers the members of a line that say how it is graded, as the

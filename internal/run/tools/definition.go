@@ -41,13 +41,14 @@ type Definition struct {
 	Trust string `json:"trust,omitempty"`
 
 	// Source says where the answers come from: fixture (if left out),
-	// cassette, mcp:SERVER or folder.
+	// cassette, mcp:SERVER, folder or world.
 	Source string `json:"source,omitempty"`
 
 	// Operation is what a folder tool does, if its name does not say it.
 	Operation string `json:"operation,omitempty"`
 
-	// Remote is what the MCP server calls the tool, if that is not its name.
+	// Remote is what the MCP server, or the world, calls the tool, if that is not
+	// its name.
 	Remote string `json:"remote,omitempty"`
 
 	// Pinned is the digest of what the MCP server says of the tool, so that one that
@@ -79,6 +80,7 @@ const (
 	Fixture   = "fixture"
 	Cassette  = "cassette"
 	Folder    = "folder"
+	World     = "world"
 	MCPPrefix = "mcp:"
 )
 

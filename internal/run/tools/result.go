@@ -14,7 +14,7 @@ type Result struct {
 	JSON  canon.RawMessage // canonical; nil if there is an Error without more
 	Error string
 
-	Source string // as tool_executed has it: fixture, cassette or live
+	Source string // as tool_executed has it: fixture, cassette, live or world
 	Trust  string // as tool_executed has it: untrusted, imported, pinned or internal
 
 	Latency      time.Duration

@@ -105,6 +105,8 @@ func (s *State) Call(ctx context.Context, name string, args []byte) (Result, err
 		return s.callRecorded(t, args)
 	case Folder:
 		return s.callFolder(t, values)
+	case World:
+		return Result{}, refusal.Newf(refusal.Failed, "the tool %s is one of the case's world, which does not run here", t.def.Name)
 	}
 	return s.callMCP(t, args)
 }

@@ -224,15 +224,16 @@ func (t *tool) fillSource(bad func(string, string, ...any) error) error {
 	}
 	server := t.server()
 	isMCP := strings.HasPrefix(d.Source, MCPPrefix)
+	remote := isMCP || d.Source == World
 	switch {
 	case isMCP && bench.CheckID(server) != nil:
 		return bad("source", "found %.120q, expected the name of an MCP server after %s: %w", d.Source, MCPPrefix, bench.CheckID(server))
-	case !isMCP && d.Source != Fixture && d.Source != Cassette && d.Source != Folder:
-		return bad("source", "found %.80q, expected fixture, cassette, folder or mcp:SERVER", d.Source)
+	case !remote && d.Source != Fixture && d.Source != Cassette && d.Source != Folder:
+		return bad("source", "found %.80q, expected fixture, cassette, folder, world or mcp:SERVER", d.Source)
 	case d.Operation != "" && d.Source != Folder:
 		return bad("operation", "only tools of the source folder have one")
-	case d.Remote != "" && !isMCP:
-		return bad("remote", "only tools of an MCP server have one")
+	case d.Remote != "" && !remote:
+		return bad("remote", "only tools of an MCP server or a world have one")
 	case d.Pinned != "" && !isMCP:
 		return bad("pinned", "only tools of an MCP server have one")
 	case d.Pinned != "" && !isDigest(d.Pinned):
@@ -250,7 +251,7 @@ func (t *tool) fillSource(bad func(string, string, ...any) error) error {
 	case d.Trust == Bench && isMCP:
 		return bad("trust", "found bench, but what an MCP server says comes from outside")
 	}
-	if isMCP && d.Remote == "" {
+	if remote && d.Remote == "" {
 		d.Remote = d.Name
 	}
 	if d.Source == Folder {
@@ -278,7 +279,7 @@ func (t *tool) compileSchema() (err error) {
 	if d.Schema[0] != '{' {
 		return errors.New("expected an object")
 	}
-	if t.server() == "" {
+	if t.server() == "" && d.Source != World {
 		t.schema, err = schema.Compile(d.Schema)
 	} else {
 		t.schema, err = schema.CompileForeign(d.Schema)

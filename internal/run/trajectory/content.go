@@ -113,6 +113,10 @@ func checkHeads(p Payload) error {
 		return headAtMost("result", &p.Result, ResultHead)
 	case *UserMoved:
 		return headAtMost("say", p.Say, PromptHead)
+	case *WorldStarted:
+		return headAtMost("tools", &p.Tools, ResultHead)
+	case *WorldState:
+		return headAtMost("state", &p.State, ResultHead)
 	}
 	return nil
 }

@@ -49,6 +49,9 @@ var payloads = []func() Payload{
 	func() Payload { return new(UserToolCalled) },
 	func() Payload { return new(UserBrokeRule) },
 	func() Payload { return new(UserEnded) },
+	func() Payload { return new(WorldStarted) },
+	func() Payload { return new(WorldState) },
+	func() Payload { return new(ServiceTraffic) },
 }
 
 // A Payload is what an event of one type says. Its members stand in the order

@@ -152,6 +152,7 @@ var vectors = map[string]string{
 	"1-draft-folder.jsonl":    "sha256:8f828dd6a1835022639bdfb6bcd7b03180a1b759292e775200c6f48e378519e9",
 	"1-draft-observed.jsonl":  "sha256:5b39283cfe71c71216fad1ddb69a4ae3854d04898b7ecfc255e8478352a09b4b",
 	"1-draft-user.jsonl":      "sha256:43599d92ad70bb11d31bcd396723bed37b1e7a15e7fdcc2ecb629b4a91616115",
+	"1-draft-world.jsonl":     "sha256:5974c4d7b258a06da578316249d03d61340c3f004efaee05c6b762035e596b04",
 }
 
 func TestVectorsOfEveryTypeVerifyForEver(t *testing.T) {

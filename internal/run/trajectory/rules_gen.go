@@ -540,6 +540,29 @@ func (p *SecurityEvent) Validate() error {
 	return nil
 }
 
+// Validate says which rule of service_traffic is broken, or nil.
+func (p *ServiceTraffic) Validate() error {
+	switch {
+	case p.BytesIn < 0:
+		return broken("bytes_in", "is %d, expected at least 0", p.BytesIn)
+	case p.BytesOut < 0:
+		return broken("bytes_out", "is %d, expected at least 0", p.BytesOut)
+	case p.Connections < 0:
+		return broken("connections", "is %d, expected at least 0", p.Connections)
+	case p.Name == "":
+		return broken("name", "is empty")
+	case len(p.Name) > 512:
+		return broken("name", "has %d bytes, expected at most 512", len(p.Name))
+	case p.Port < 1 || p.Port > 65535:
+		return broken("port", "is %d, expected 1 to 65535", p.Port)
+	case p.Protocol == "":
+		return broken("protocol", "is empty")
+	case len(p.Protocol) > 512:
+		return broken("protocol", "has %d bytes, expected at most 512", len(p.Protocol))
+	}
+	return nil
+}
+
 // Validate says which rule of test_run is broken, or nil.
 func (p *TestRun) Validate() error {
 	if len(p.Command) < 1 || len(p.Command) > 4096 {
@@ -595,8 +618,8 @@ func (p *ToolExecuted) Validate() error {
 		return within("result", err)
 	}
 	switch {
-	case p.Source != "fixture" && p.Source != "cassette" && p.Source != "live":
-		return broken("source", "is %.80q, expected fixture, cassette or live", p.Source)
+	case p.Source != "fixture" && p.Source != "cassette" && p.Source != "live" && p.Source != "world":
+		return broken("source", "is %.80q, expected fixture, cassette, live or world", p.Source)
 	case p.Tokens < 0:
 		return broken("tokens", "is %d, expected at least 0", p.Tokens)
 	case p.Trust != "" && p.Trust != "untrusted" && p.Trust != "imported" && p.Trust != "pinned" && p.Trust != "internal":
@@ -864,6 +887,50 @@ func (p *UserToolCalled) Validate() error {
 	}
 	if p.Source != "fixture" && p.Source != "cassette" && p.Source != "live" {
 		return broken("source", "is %.80q, expected fixture, cassette or live", p.Source)
+	}
+	return nil
+}
+
+// Validate says which rule of world_started is broken, or nil.
+func (p *WorldStarted) Validate() error {
+	switch {
+	case p.Clock != "host" && p.Clock != "virtual":
+		return broken("clock", "is %.80q, expected host or virtual", p.Clock)
+	case len(p.Command) < 1 || len(p.Command) > 4096:
+		return broken("command", "has %d elements, expected 1 to 4096", len(p.Command))
+	}
+	for at, item := range p.Command {
+		if len(item) > 4096 {
+			return broken("command."+strconv.Itoa(at), "has %d bytes, expected at most 4096", len(item))
+		}
+	}
+	switch {
+	case len(p.Isolation) > 512:
+		return broken("isolation", "has %d bytes, expected at most 512", len(p.Isolation))
+	case p.Seed < 0:
+		return broken("seed", "is %d, expected at least 0", p.Seed)
+	}
+	if err := p.Tools.validate(); err != nil {
+		return within("tools", err)
+	}
+	return nil
+}
+
+// Validate says which rule of world_state is broken, or nil.
+func (p *WorldState) Validate() error {
+	if len(p.Attempted) > 4096 {
+		return broken("attempted", "has %d elements, expected at most 4096", len(p.Attempted))
+	}
+	for at, item := range p.Attempted {
+		if len(item) > 4096 {
+			return broken("attempted."+strconv.Itoa(at), "has %d bytes, expected at most 4096", len(item))
+		}
+	}
+	if p.Phase != "before" && p.Phase != "after" {
+		return broken("phase", "is %.80q, expected before or after", p.Phase)
+	}
+	if err := p.State.validate(); err != nil {
+		return within("state", err)
 	}
 	return nil
 }

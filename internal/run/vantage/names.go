@@ -42,7 +42,7 @@ var names = sync.OnceValue(func() map[Kind]map[string][]Matter {
 		Extract: {
 			"answer": of(Words), "turn_answer": of(Words), "memory": of(Memory), "tools": of(ToolCalls), "verdict": of(Policy),
 			"count": of(), "tokens": of(Tokens), "cost": of(Cost), "turns": of(Words), "status": of(Words), "test": of(Test),
-			"file": of(Files), "cel": of(),
+			"file": of(Files), "world": of(Environment), "cel": of(),
 		},
 		Event: {
 			"approval_requested": of(Approvals), "approval_resolved": of(Approvals), "checkpoint_saved": of(Rollbacks), "context_compiled": of(Context),
@@ -50,12 +50,13 @@ var names = sync.OnceValue(func() map[Kind]map[string][]Matter {
 			"memory_proposed": of(Memory), "memory_retrieved": of(Memory), "memory_written": of(Memory), "model_call_completed": of(ModelCalls),
 			"model_call_started": of(ModelCalls), "plan": of(Plans), "policy_decision": of(Policy), "policy_violation": of(Policy),
 			"rollback": of(Rollbacks), "run_completed": of(Words), "run_failed": of(Words), "run_started": of(Words), "security_event": of(Fence),
+			"service_traffic": of(), "world_started": of(), "world_state": of(Environment),
 			"test_run": of(Test), "tool_executed": of(ToolCalls), "tool_observed": of(ToolCalls), "tool_proposed": of(ToolCalls),
 			"transport_request": of(Traffic), "turn_completed": of(Words), "turn_started": of(Words),
 			"user_broke_rule": of(User), "user_ended": of(User), "user_moved": of(User), "user_tool_called": of(User),
 		},
 		Variable: {
-			"events": of(), "memory": of(Memory), "context": of(Context), "user": of(User),
+			"events": of(), "memory": of(Memory), "context": of(Context), "user": of(User), "world": of(Environment),
 			"run.turn": of(Words), "run.answer": of(Words), "run.status": of(Words), "run.tokens": of(Tokens), "run.cost_microdollars": of(Cost),
 			"run.model_calls": of(ModelCalls), "run.tool_calls": of(ToolCalls), "run.tool_calls_executed": of(ToolCalls),
 			"run.tool_calls_reported": of(ToolCalls), "run.tool_calls_proposed": of(ToolCalls), "run.denials": of(Policy),

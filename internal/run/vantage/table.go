@@ -30,6 +30,9 @@ const (
 	Time       Matter = "time"    // logical: the sum of what calls took
 	Latency    Matter = "latency" // by the clock of the runner
 	User       Matter = "user"    // what a simulated user says, does with tools of its own, and breaks
+
+	// Environment is the state of the case's world, which the harness asks itself.
+	Environment Matter = "the world's state"
 )
 
 // What cannot be seen, and why.
@@ -43,7 +46,7 @@ var (
 	nothingRan = View{Not, "it is somebody else's log: no policy of ours was asked"}
 	noFolder   = View{Not, "it is somebody else's log: the files are not at hand"}
 	asLogged   = View{Partly, "it is somebody else's log, which tells what its writer chose to"}
-	unread     = View{Partly, "the agent may reach hosts whose traffic is not read"}
+	unread     = View{Partly, "the agent may reach services of its world whose traffic is not parsed"}
 	noFence    = View{Partly, "only what the sandbox and the gateway report shows"}
 	theirs     = View{Partly, "only what the harness met itself shows, not what happened inside the agent"}
 	ofThoseRun = View{Partly, "only limits on what can be seen are kept"}
@@ -81,5 +84,7 @@ var table = sync.OnceValue(func() map[Matter][6]View {
 		Time:       {seen, seen, elsewhere, asLogged, unread, asReported},
 		Latency:    {seen, seen, seen, asLogged, seen, seen},
 		User:       {seen, seen, seen, notTold, seen, seen},
+
+		Environment: {seen, seen, seen, asLogged, seen, seen},
 	}
 })

@@ -16,7 +16,7 @@ const (
 	Gateway  Vantage = "gateway"  // a command: what passes the gateway and its sandbox
 	Answers  Vantage = "answers"  // an agent behind a URL: what it answers
 	Imported Vantage = "imported" // another system's log, and what it happens to tell
-	World    Vantage = "world"    // a command that may reach listed hosts, whose traffic is not read
+	World    Vantage = "world"    // a command that may reach services of its case's world, whose traffic is not read
 	Reported Vantage = "reported" // a function in the process that asked for the run: what that process says of it
 )
 

@@ -61,6 +61,7 @@ var titles = map[trajectory.Type]string{
 	"file_written": "Wrote a file", "file_deleted": "Deleted a file", "security_event": "Security event",
 	"limit_reached": "Limit reached", "error": "Error", "test_run": "Test run",
 	"user_moved": "Simulated user", "user_tool_called": "The user's own tool", "user_broke_rule": "The user broke a rule", "user_ended": "The user ended",
+	"world_started": "World started", "world_state": "State of the world", "service_traffic": "Traffic with a service",
 }
 
 // lanes say in which row of the timeline, and of the outline, a type stands.
@@ -69,6 +70,7 @@ var lanes = map[trajectory.Type]string{
 	"policy_decision": "policy", "policy_violation": "policy", "approval_requested": "policy", "approval_resolved": "policy", "security_event": "policy",
 	"memory_proposed": "memory", "memory_written": "memory", "memory_retrieved": "memory",
 	"file_written": "files", "file_deleted": "files", "checkpoint_saved": "files", "rollback": "files", "test_run": "files",
+	"world_started": "tools", "world_state": "tools", "service_traffic": "tools",
 }
 
 var laneNames = []string{"model", "tools", "policy", "memory", "files"}

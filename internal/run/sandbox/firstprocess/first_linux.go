@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -135,7 +136,17 @@ func attend(p Plan) (status int, err error) {
 		if err != nil {
 			return 0, fmt.Errorf("listening for the gateway: %w", err)
 		}
-		go forwardAll(ln)
+		go forwardAll(ln, "")
+	}
+	for _, port := range p.Services {
+		ln, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			return 0, fmt.Errorf("listening for the service at port %d: %w", port, err)
+		}
+		go forwardAll(ln, strconv.Itoa(port))
+	}
+	if p.Dials {
+		go takeConns()
 	}
 	if p.Build != nil {
 		// From here on this thread, and what it starts, is under the filter.
@@ -144,6 +155,9 @@ func attend(p Plan) (status int, err error) {
 		}
 	} else {
 		tell(SaysReady, "")
+	}
+	if err := keepInherited(); err != nil {
+		return 0, err
 	}
 	pid, err := startProgram(p)
 	if err != nil {
@@ -158,6 +172,23 @@ func attend(p Plan) (status int, err error) {
 		}
 	}
 	return reap(pid)
+}
+
+// keepInherited keeps what this process inherited from the program that must not have
+// it: descriptors that the caller of tally had left open go through every exec.
+func keepInherited() error {
+	err := unix.CloseRange(Socket+1, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC)
+	if err == nil || err != unix.ENOSYS {
+		return err
+	}
+	var most unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &most); err != nil {
+		return err
+	}
+	for fd := Socket + 1; fd < int(min(most.Max, 1<<20)); fd++ {
+		unix.CloseOnExec(fd) // one that is not open is fine
+	}
+	return nil
 }
 
 // startProgram runs on the locked thread: what that thread gave up, the
@@ -217,9 +248,13 @@ func reap(program int) (status int, err error) {
 	}
 }
 
-// forwardAll carries connections to the gateway's port out of the sandbox.
-func forwardAll(ln net.Listener) {
-	var asking sync.Mutex
+// asking is held while the harness is asked for a connection: its answers come in
+// the order of the questions.
+var asking sync.Mutex
+
+// forwardAll carries connections to the port of the gateway, or of a service, out of
+// the sandbox.
+func forwardAll(ln net.Listener, service string) {
 	for {
 		c, err := ln.Accept()
 		if err != nil {
@@ -228,7 +263,7 @@ func forwardAll(ln net.Listener) {
 		go func() {
 			defer c.Close()
 			asking.Lock()
-			out, err := askForConn()
+			out, err := askForConn(service)
 			asking.Unlock()
 			if err != nil {
 				return
@@ -240,16 +275,50 @@ func forwardAll(ln net.Listener) {
 }
 
 // askForConn gets a connection from the harness.
-func askForConn() (*net.UnixConn, error) {
-	tell(WantsConn, "")
+func askForConn(service string) (*net.UnixConn, error) {
+	tell(WantsConn, service)
 	kind, _, rights, err := Receive(Socket)
 	if err != nil {
 		return nil, err
 	}
 	if kind != GrantsConn || len(rights) != 1 {
+		CloseFds(rights)
 		return nil, errors.New("the gateway is closed")
 	}
-	file := os.NewFile(uintptr(rights[0]), "gateway")
+	return connOf(rights[0])
+}
+
+// takeConns connects what the harness sends to ports in here, where a world's services
+// listen, until the harness is gone.
+func takeConns() {
+	for {
+		kind, port, rights, err := Receive(Socket)
+		if err != nil {
+			return
+		}
+		if kind != TakesConn || len(rights) != 1 {
+			CloseFds(rights)
+			continue
+		}
+		go func() {
+			out, err := connOf(rights[0])
+			if err != nil {
+				return
+			}
+			defer out.Close()
+			c, err := net.Dial("tcp4", net.JoinHostPort("127.0.0.1", port))
+			if err != nil {
+				return // as it is for who connects to a port where no program listens
+			}
+			defer c.Close()
+			forward(c.(*net.TCPConn), out)
+		}()
+	}
+}
+
+// connOf is the connection of a descriptor that came from the harness.
+func connOf(fd int) (*net.UnixConn, error) {
+	file := os.NewFile(uintptr(fd), "gateway")
 	defer file.Close()
 	conn, err := net.FileConn(file)
 	if err != nil {

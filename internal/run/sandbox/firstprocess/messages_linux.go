@@ -15,7 +15,10 @@ type Plan struct {
 	Dir     string
 	Stay    bool // be the parent of the program; otherwise become it
 	Port    int  // of the gateway; 0 for none
-	Keep    bool // be the keeper of a warm sandbox
+	// Services are further ports, whose connections are asked for by their number.
+	Services []int `json:",omitempty"`
+	Dials    bool  `json:",omitempty"` // connect to ports in here when we are told to
+	Keep     bool  // be the keeper of a warm sandbox
 	// Room is what to make of the namespaces that this process was started in:
 	// see [Room]. Hold says to stay, as the first process of a case's.
 	Room *Room `json:",omitempty"`
@@ -35,13 +38,14 @@ const (
 	SaysReady      = 'R' // to us; in namespaces with the kernel's listener
 	SaysFailed     = 'E' // to us: the sandbox could not be built
 	SaysNotStarted = 'S' // to us: the program could not be started
-	WantsConn      = 'C' // to us: one for the gateway
+	WantsConn      = 'C' // to us: one for the gateway, or for the service whose port it names
 	GrantsConn     = 'G' // from us, with the connection
 	SaysRoom       = 'M' // to us: the name of a room's mount namespace
 	KnowsRoom      = 'K' // from us: we know it
 	SaysUse        = 'U' // to us: memory and tasks of a room
 	RefusesConn    = 'N' // from us: no gateway, or it is closed
 	SaysReport     = 'W' // to us, from the keeper: a Report
+	TakesConn      = 'D' // from us, to a world: a connection, and the port in there that it is for
 )
 
 // An Order is what the harness tells the keeper of a warm sandbox.

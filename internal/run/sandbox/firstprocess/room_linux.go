@@ -148,7 +148,7 @@ func hold(p Plan) (status int, err error) {
 		if err != nil {
 			return 0, fmt.Errorf("listening for the gateway: %w", err)
 		}
-		go forwardAll(ln)
+		go forwardAll(ln, "")
 	}
 	// What to run is for the agent's process alone: it reads it from here.
 	text, err := json.Marshal(map[string]any{"env": t.Env, "dir": t.Dir, "names": t.Names, "landlock": p.Room.Policy != nil})
