@@ -322,7 +322,7 @@ type surfaceRow struct {
 }
 
 // The columns of the table, in the order of the page.
-var surfaceColumns = []string{"`run`, exit", "`run`", "`run --json`", "JUnit, TAP of `run`", "comment on a pull request", "`gate`, exit", "`gate`", "JUnit, TAP of `gate`", "`log`, `show`", "pages", "in-toto", "badge, cards, results", "spans", "report", "pytest"}
+var surfaceColumns = []string{"`run`, exit", "`run`", "`run --json`", "JUnit, TAP of `run`", "comment on a pull request", "several targets", "`gate`, exit", "`gate`", "JUnit, TAP of `gate`", "`log`, `show`", "pages", "in-toto", "badge, cards, results", "spans", "report", "pytest"}
 
 // TestSurfacesPage runs every outcome with the real program, reads every surface, wants
 // the same of all of them, and compares with the page.
@@ -390,6 +390,7 @@ judged_scores_count: false
 	if o.gates != "" {
 		row.said["`run --json`"] = s.same(o.name, answer.Decision.says(), answer.Gate.says())
 	}
+	row.said["several targets"] = s.severalTargets(class, o, code)
 	row.said["comment on a pull request"] = worst(matches(`(?m)^### Gate (met|not met|not decided): `, string(s.read(markdown))))
 
 	out, _, code = s.run(s.tally, "gate", class+".default.1", "--junit", junit, "--tap", tap)
@@ -410,6 +411,27 @@ judged_scores_count: false
 	}
 	row.said["`gate`"] = s.same(o.name, first, g.says())
 	return row
+}
+
+// severalTargets runs a class with two targets that are the same, and reads the text, the
+// reports and the exit code, which must be that of a run with one.
+func (s *surfaces) severalTargets(class string, o surfaceOutcome, exit int) string {
+	s.Helper()
+	target := filepath.Join(s.ws, "targets", "second.yaml")
+	if _, err := os.Stat(target); err != nil {
+		s.write("targets/second.yaml", string(s.read(filepath.Join(s.ws, "targets", "default.yaml"))))
+	}
+	report := filepath.Join(s.dir, class+"-several.xml")
+	out, stderr, code := s.run(s.tally, append([]string{"run", class, "--target", "default", "--target", "second", "--junit", report}, o.flags...)...)
+	if code != exit {
+		s.Errorf("%s: several targets end with %d, one with %d\n%s%s", o.name, code, exit, out, stderr)
+	}
+	said := []string{worst(matches(`(?m)^(?:gate    |selected|question) (met|NOT MET|NOT DECIDED|passed|NOT PASSED|yes|NO): `, out))}
+	for _, name := range []string{"default", "second"} {
+		colour := s.junitSays(strings.TrimSuffix(report, ".xml") + "." + name + ".xml")
+		said = append(said, map[string]string{"green": saysMet, "red": saysNotMet, "skipped": saysNotDecided}[colour])
+	}
+	return s.same(o.name, said...)
 }
 
 // same is what two surfaces say, if it is the same.
@@ -458,8 +480,17 @@ func (s *surfaces) decisionIn(row *surfaceRow, class string, log, shown map[stri
 
 func (s *surfaces) pagesIn(row *surfaceRow, class string) {
 	id := class + ".default.1"
-	list := string(s.read(filepath.Join(s.site, "attempts", "index.html")))
-	_, inRow, found := strings.Cut(list, ">"+id+"<")
+	files, err := filepath.Glob(filepath.Join(s.site, "attempts", "~page-*", "index.html"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	var inRow string
+	found := false
+	for _, file := range append(files, filepath.Join(s.site, "attempts", "index.html")) {
+		if _, rest, here := strings.Cut(string(s.read(file)), ">"+id+"<"); here {
+			inRow, found = rest, true
+		}
+	}
 	if !found {
 		s.Fatalf("%s is not on the page of attempts", id)
 	}

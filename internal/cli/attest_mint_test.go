@@ -23,6 +23,7 @@ type minting struct {
 	issuer       func(own string) string // of the credential; nil for the registry's own
 	signs, shows byte                    // the key that signs, and the one in its key set
 	edit         func(credential []byte) []byte
+	ahead        time.Duration // its clock
 }
 
 func (m minting) serve(t *testing.T) *httptest.Server {
@@ -45,7 +46,7 @@ func (m minting) serve(t *testing.T) *httptest.Server {
 		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
 			t.Error(err)
 		}
-		s := attest.Signer{Key: keyOf(m.signs), Method: did + "#k", Created: time.Now().UTC().Truncate(time.Second)}
+		s := attest.Signer{Key: keyOf(m.signs), Method: did + "#k", Created: time.Now().Add(m.ahead).UTC().Truncate(time.Second)}
 		if strings.HasPrefix(did, "did:key:") {
 			s.Method = ""
 		}
@@ -86,6 +87,8 @@ func TestWhatARegistryIssuesIsVerified(t *testing.T) {
 	}{
 		"its own name and key":            {minting{signs: 1, shows: 1}, ""},
 		"a did:key, which is its own key": {minting{signs: 1, shows: 2, issuer: func(string) string { return seal.DIDKey(own) }}, ""},
+		"a clock that is ahead":           {minting{signs: 1, shows: 1, ahead: time.Minute}, ""},
+		"valid from tomorrow on":          {minting{signs: 1, shows: 1, ahead: 24 * time.Hour}, refusal.RegistryMismatch},
 		"another key":                     {minting{signs: 1, shows: 2}, refusal.RegistryMismatch},
 		"another name":                    {minting{signs: 1, shows: 1, issuer: func(string) string { return "did:web:example.com" }}, refusal.RegistryMismatch},
 		"a name below its own":            {minting{signs: 1, shows: 1, issuer: func(own string) string { return own + ":elsewhere" }}, refusal.RegistryMismatch},

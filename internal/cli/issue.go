@@ -140,6 +140,10 @@ func acceptProposed(env *Env, file string, p *client.Publication) error {
 		WithHint("nothing was sent; \"tally attest verify\" tells more")
 }
 
+// clockAhead is how far the clock of a registry may be ahead of ours: what it issues is
+// valid from its now.
+const clockAhead = 5 * time.Minute
+
 // acceptMinted refuses a credential that a registry made, unless the key set at the
 // registry's own address verifies it, and the runner's proof in it is one.
 func acceptMinted(ctx context.Context, env *Env, c *client.Client, runner claim.Party, text []byte) error {
@@ -159,7 +163,8 @@ func acceptMinted(ctx context.Context, env *Env, c *client.Client, runner claim.
 			return fmt.Errorf("the registry's keys: %w", err)
 		}
 	}
-	err = accept(env, verify.Trust{Credentials: verify.Credentials{Keys: *keys, Now: env.Now(), UnsafeSkipStatus: true}}, text)
+	now := env.Now().Add(clockAhead)
+	err = accept(env, verify.Trust{Credentials: verify.Credentials{Keys: *keys, Now: now, UnsafeSkipStatus: true}}, text)
 	if err != nil {
 		return refusal.Newf(refusal.RegistryMismatch, "the registry's credential does not verify with the keys of the registry: %w", err).
 			WithHint("do not use it; tell the operator of the registry. Nothing was written")

@@ -158,7 +158,7 @@ func ImportedBadge(ctx context.Context, path string) ([]export.File, int, error)
 func NoCase(attempt, glob string) error {
 	if glob == "" {
 		return refusal.Newf(refusal.NotFound, "attempt %s: no case ran, so there is nothing to tell", attempt).
-			WithHint(`"tally run" with --resume goes on with an attempt that was interrupted`)
+			WithHint(`"tally run" with --resume resumes an attempt that was interrupted`)
 	}
 	return refusal.Newf(refusal.UnknownName, "attempt %s has no case that matches %q", attempt, glob).WithHint(`"tally scorecard %s" lists what it has`, attempt)
 }
