@@ -477,9 +477,8 @@ func (s *surfaces) pagesIn(row *surfaceRow, class string) {
 func (s *surfaces) exportsIn(row *surfaceRow, class string) {
 	id, out := class+".default.1", filepath.Join(s.dir, class)
 	if row.outcome.exit == 5 { // what has no score does not leave the workspace
-		row.said["in-toto"], row.said["badge, cards"] = "refused", "refused"
-		row.said["report"] = s.reportSays(id, out+".html")
-		for _, format := range []string{"in-toto", "badge", "hf", "cyclonedx", "inspect"} {
+		row.said["in-toto"], row.said["badge, cards"], row.said["report"] = "refused", "refused", "refused"
+		for _, format := range []string{"in-toto", "badge", "hf", "cyclonedx", "inspect", "eee", "croissant", "html", "submission"} {
 			args := []string{"export", id, "--format", format, "-o", out + "-" + format + ".eval"}
 			if format == "in-toto" {
 				args = append(args, "--key", s.key)
@@ -611,7 +610,7 @@ func (s *surfaces) agrees(row *surfaceRow) {
 	want["JUnit, TAP of `gate`"] = map[string]string{saysMet: "green", saysNotMet: "red", saysNotDecided: "red"}[o.want]
 	want["in-toto"] = map[string]string{saysMet: "PASSED", saysNotMet: "FAILED", saysNotDecided: "WARNED"}[o.want]
 	if o.exit == 5 {
-		want["`gate`, exit"], want["JUnit, TAP of `gate`"], want["in-toto"], want["badge, cards"] = "5", "skipped", "refused", "refused"
+		want["`gate`, exit"], want["JUnit, TAP of `gate`"], want["in-toto"], want["badge, cards"], want["report"] = "5", "skipped", "refused", "refused", "refused"
 	}
 	want["pytest"] = row.said["pytest"] // looked at above
 	if o.gates == "" {

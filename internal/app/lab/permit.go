@@ -224,7 +224,7 @@ func (p *Permission) Reserve(e *provider.Endpoint, most int64, priced bool) (fun
 }
 
 // takeOfRun takes the most of a call from what tally.yaml allows a run. Beyond it the call
-// is not answered, as beyond the day's limit: a limit is no reason to call a case bad.
+// is not answered, as beyond the day's limit: a limit does not make a case a bad one.
 func (p *Permission) takeOfRun(most int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
