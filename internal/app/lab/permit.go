@@ -75,6 +75,12 @@ func (s *Setup) Permit() (*Permission, error) {
 			return nil, err
 		}
 	}
+	if most := p.lowered.MicroUSD; most > 0 { // of all endpoints together
+		p.Today.MicroUSD = min(p.Today.MicroUSD, most)
+	}
+	if most := p.lowered.Calls; most > 0 {
+		p.Today.Calls = min(p.Today.Calls, most)
+	}
 	if len(p.Lacking) > 0 {
 		p.Why = "there is no permission to ask " + p.Lacking[0].Text()
 	}
