@@ -145,7 +145,11 @@ class TallyCase(TallyItem):
             text = f"{s.outcome}{score}{': ' + said if said else ''}"
             if self.allowed:
                 pytest.xfail(f"{text}; allowed by the gates")
-            lines = [text, *_check(self.attempt, s.case, self.config.getoption("--tally-workspace"))]
+            # Its first line is all that the summary of pytest shows.
+            name, *lines = _check(self.attempt, s.case, self.config.getoption("--tally-workspace")) or [""]
+            if name:
+                text, lines = f"{s.outcome}{score}: {name}", [*([said] if said else []), *lines]
+            lines = [text, *lines]
             raise CaseFailed("\n".join([*lines, f"tally why {self.attempt}:{s.case}"]))
 
     def reportinfo(self) -> Any:

@@ -75,6 +75,12 @@ func (s *Setup) Permit() (*Permission, error) {
 			return nil, err
 		}
 	}
+	if most := p.lowered.MicroUSD; most > 0 { // of all endpoints together
+		p.Today.MicroUSD = min(p.Today.MicroUSD, most)
+	}
+	if most := p.lowered.Calls; most > 0 {
+		p.Today.Calls = min(p.Today.Calls, most)
+	}
 	if len(p.Lacking) > 0 {
 		p.Why = "there is no permission to ask " + p.Lacking[0].Text()
 	}
@@ -227,7 +233,7 @@ func (p *Permission) Reserve(e *provider.Endpoint, most int64, priced bool) (fun
 }
 
 // takeOfRun takes the most of a call from what tally.yaml allows a run. Beyond it the call
-// is not answered, as beyond the day's limit: a limit is no reason to call a case bad.
+// is not answered, as beyond the day's limit: a limit does not make a case a bad one.
 func (p *Permission) takeOfRun(most int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
