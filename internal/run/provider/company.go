@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
 )
 
@@ -133,8 +134,8 @@ func (c *company) isThere(name string) bool {
 		return false
 	}
 	lock, err := store.TakeLock(over(), store.OS{}, path)
-	if err != nil {
-		return true
+	if err != nil { // held, or no file of ours
+		return refusal.Is(err, refusal.LedgerBusy)
 	}
 	defer lock.Close()
 	store.RemoveFile(store.OS{}, path)

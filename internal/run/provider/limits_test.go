@@ -296,6 +296,16 @@ func TestRunsShareTheLimitsOfAProvider(t *testing.T) {
 	words.company.lock.Close() // as if it was killed: its file is still there
 	words.company.lock = nil
 	want(sums, 40)
+	// What cannot be a run is none: a folder, a name of another form.
+	for _, name := range []string{sums.company.prefix + strings.Repeat("0", 32) + "-x", "x"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		want(sums, 40)
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
 		t.Errorf("left %v, %v", left, err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"tallystick/internal/record/cost"
 	"tallystick/internal/record/digest"
+	"tallystick/internal/record/plain"
 	"tallystick/internal/run/policy"
 )
 
@@ -42,7 +43,11 @@ func (*ModelCallStarted) Type() Type { return ModelCallStartedType }
 
 // Summary tells it in a line.
 func (p *ModelCallStarted) Summary() string {
-	return fmt.Sprintf("asks %s, %d messages", p.Model, p.Messages)
+	text := fmt.Sprintf("asks %s, %d messages", p.Model, p.Messages)
+	if len(p.Files) > 0 {
+		text += ", with " + plain.Plural(len(p.Files), "new file")
+	}
+	return text
 }
 
 // Subject is the model.
