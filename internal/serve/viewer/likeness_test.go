@@ -60,6 +60,7 @@ func TestAChecksSumIsFoldedAndItsReasonIsNot(t *testing.T) {
 	}{
 		{"one check", []grade.Detail{check("", grade.Weighted, bad), check("amount", grade.Contains, bad)}, "[1] [0] []"},
 		{"one of two", []grade.Detail{check("", grade.Weighted, bad), check("a", grade.Contains, grade.Passed), check("b", grade.Contains, bad)}, "[2] [0] [1]"},
+		{"two checks of which one has no name", []grade.Detail{check("", grade.Contains, bad), check("b", grade.Contains, bad)}, "[0 1] [] []"},
 		{"a check alone", []grade.Detail{check("", grade.Contains, bad)}, "[0] [] []"},
 		{"a sum that is too small of checks that passed", []grade.Detail{check("", grade.Weighted, bad), check("a", grade.Contains, grade.Passed)}, "[0] [] [1]"},
 		{"a sum whose checks stand elsewhere", []grade.Detail{check("", grade.Weighted, grade.Passed), check("x", grade.All, bad), check("y", grade.Contains, bad)}, "[1 2] [] [0]"},
