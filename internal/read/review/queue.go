@@ -58,6 +58,8 @@ type Queue struct {
 	Blind   bool
 	Cases   []*dossier.Case
 	HeldOut int // cases that are left out because they are held out
+
+	only string // which cases were asked for
 }
 
 // A Item is one case as a person sees it, and where the answer goes. A line
@@ -111,7 +113,11 @@ func Open(r *dossier.Reading, ask Ask) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &Queue{Attempt: a, Scale: *scale, Blind: ask.Blind}
+	q := &Queue{Attempt: a, Scale: *scale, Blind: ask.Blind, only: ask.Only}
+	if q.Blind && q.tells() {
+		return nil, refusal.Newf(refusal.Usage, "a blind queue of cases that are %s would tell of each that it is", q.only).
+			WithHint("look blind at all cases or at a sample of them, or look at these without --blind")
+	}
 	labels := map[int64][]scorecard.GivenLabel{}
 	for _, c := range scorecard.ReviewedCases(r.History, a.Attempt) {
 		labels[c.Entry] = c.Labels
@@ -140,6 +146,10 @@ func Open(r *dossier.Reading, ask Ask) (*Queue, error) {
 	}
 	return q, nil
 }
+
+// tells reports whether a case's being in the queue tells what the machine or other people
+// said of it.
+func (q *Queue) tells() bool { return q.only != "" && q.only != All }
 
 // scaleOf is what people are asked about the cases of a class now.
 func scaleOf(r *dossier.Reading, class string) (*bench.Review, error) {
@@ -358,6 +368,9 @@ func (q *Queue) Match(item *Item) (*dossier.Case, error) {
 	case item.Question != q.Scale.Question:
 		return nil, refusal.Newf(refusal.BenchChanged, "case %s: the person was asked %q, the registration asks %q", c.ID, item.Question, q.Scale.Question).
 			WithHint("export the queue again")
+	case item.Blind && q.tells():
+		return nil, refusal.Newf(refusal.Usage, "case %s: the line says that the person looked blind, and the queue is of cases that are %s, which tells of each that it is", c.ID, q.only).
+			WithHint("give --from without --only, for the lines of a blind queue")
 	case item.Head != c.Head:
 		return nil, refusal.Newf(refusal.DigestMismatch, "case %s: the label is for the record with the head %s, the ledger has %s", c.ID, item.Head, c.Head).
 			WithHint("the queue is of another ledger, or it was changed: export it again")

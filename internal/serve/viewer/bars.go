@@ -40,18 +40,14 @@ func shareBars(list []share, caption string) template.HTML {
 		top := row * float64(i)
 		rate := float64(s.Passed) / float64(max(s.Of, 1))
 		lo, hi := scorecard.Wilson(s.Passed, s.Of, scorecard.Z95)
-		// The words that the bar shows come first and as they stand there: who says what they
-		// see to their computer must be understood.
-		title := template.HTMLEscapeString(Line(fmt.Sprintf("%s %d of %d, %s", clip(s.Label, 26), s.Passed, s.Of, Percent(rate))))
-		if clip(s.Label, 26) != s.Label {
-			title += ", " + template.HTMLEscapeString(Line(s.Label))
-		}
+		// A link is called by the words that stand in it, for who reads and for who speaks.
+		title := template.HTMLEscapeString(Line(fmt.Sprintf("%s: %d of %d, %s", s.Label, s.Passed, s.Of, Percent(rate))))
 		if s.URL != "" {
-			fmt.Fprintf(&b, `<a href="%s" aria-label="%s">`, template.HTMLEscapeString(s.URL), title)
+			fmt.Fprintf(&b, `<a href="%s">`, template.HTMLEscapeString(s.URL))
 		}
-		fmt.Fprintf(&b, `<title>%s</title><rect class="press" x="0" y="%.1f" width="720" height="%.0f"/><text class="tick end" x="%.0f" y="%.1f" aria-hidden="true">%s</text>`, title, top, row, left-8, top+17, template.HTMLEscapeString(Line(clip(s.Label, 26))))
+		fmt.Fprintf(&b, `<title>%s</title><rect class="press" x="0" y="%.1f" width="720" height="%.0f"/><text class="tick end" x="%.0f" y="%.1f">%s</text> `, title, top, row, left-8, top+17, template.HTMLEscapeString(Line(clip(s.Label, 26))))
 		fmt.Fprintf(&b, `<rect class="column" x="%.1f" y="%.1f" width="%.1f" height="12"/><line class="whisker" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`, x(0), top+7, x(rate)-x(0), x(lo), top+13, x(hi), top+13)
-		fmt.Fprintf(&b, `<text class="tick start" x="%.0f" y="%.1f" aria-hidden="true">%d of %d</text>`, right+12, top+17, s.Passed, s.Of)
+		fmt.Fprintf(&b, `<text class="tick start" x="%.0f" y="%.1f">%d of %d</text>`, right+12, top+17, s.Passed, s.Of)
 		if s.URL != "" {
 			b.WriteString(`</a>`)
 		}

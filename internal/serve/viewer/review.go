@@ -136,9 +136,12 @@ func (v *Viewer) sheet(req *http.Request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
+	if sheet.Blind {
+		q.Del("only") // a blind queue has all cases
+	}
 	here := url.Values{"open": {q.Get("open")}, "only": {q.Get("only")}}
 	data := &sheetData{Sheet: sheet, Person: d.Person(), QueueURL: address("review", "attempt", id) + with(url.Values{}, "open", q.Get("open"), "only", q.Get("only")), CaseURL: caseURL(id, caseID, repeat),
-		BlindURL: sheetURL(id, caseID, repeat, url.Values{"only": here["only"]}), OpenURL: sheetURL(id, caseID, repeat, url.Values{"open": {"1"}, "only": here["only"]})}
+		BlindURL: sheetURL(id, caseID, repeat, nil), OpenURL: sheetURL(id, caseID, repeat, url.Values{"open": {"1"}, "only": here["only"]})}
 	if err := data.neighbours(d, id, caseID, repeat, here); err != nil {
 		return nil, err
 	}

@@ -96,11 +96,16 @@ func (o *office) open(person string) {
 	o.cookie = ask(o.door, request("GET", "/?token="+officeToken)).Result().Cookies()[0]
 }
 
-func (o *office) get(path string) string {
-	o.t.Helper()
+// look is what a browser sends to see a page.
+func (o *office) look(path string) *http.Request {
 	req := request("GET", path, "Accept", "text/html")
 	req.AddCookie(o.cookie)
-	w := ask(o.door, req)
+	return req
+}
+
+func (o *office) get(path string) string {
+	o.t.Helper()
+	w := ask(o.door, o.look(path))
 	if w.Code != 200 {
 		o.t.Fatalf("%s: %d %s", path, w.Code, w.Body)
 	}
@@ -579,6 +584,30 @@ func TestACaseIsSignedOnlyAsItWasShown(t *testing.T) {
 	} {
 		if err == nil || !strings.Contains(err.Error(), "was shown") {
 			t.Errorf("another case than the one that was shown: %v", err)
+		}
+	}
+}
+
+// Which cases are in a queue must not tell a blind reviewer how they ended: a choice by
+// outcome is no blind look, at those that are in it and at those that are not.
+func TestAChoiceByOutcomeIsNoBlindLook(t *testing.T) {
+	for _, only := range []string{"failing", "unscored", "disputed", "unsure"} {
+		o := newOffice(t)
+		queue := "/review/attempt/" + sums
+		if w := ask(o.door, o.look(queue+"?only="+only)); w.Code == 200 || strings.Contains(w.Body.String(), "says-a-form") {
+			t.Errorf("%s: a blind queue of them: %d %s", only, w.Code, plainText(w.Body.String()))
+		}
+		blind := o.form(sumsPlain, desk.Label, "label", "pass")
+		if page := o.get(queue); !strings.Contains(page, "only="+only+"&amp;open=1") || strings.Contains(page, "only="+only+`"`) {
+			t.Errorf("%s: the blind queue does not lead to an open one", only)
+		}
+		o.get(queue + "?open=1&only=" + only)
+		if w := ask(o.door, o.wish(blind)); w.Code != 409 {
+			t.Errorf("%s: a blind form after cases were chosen by it: %d", only, w.Code)
+		}
+		o.send(o.form(sumsPlain, desk.Label, "label", "pass"))
+		if got := o.labels(); len(got) != 1 || got[0].Blind {
+			t.Errorf("%s: the ledger has %+v", only, got)
 		}
 	}
 }

@@ -43,14 +43,7 @@ func TestEachQuestionIsAnsweredAboveTheFold(t *testing.T) {
 			}
 		}
 	}
-	// What the transcripts have in common is known once they were read, beside the pages.
-	for range 200 {
-		b.goTo(base + "/attempt/" + worse)
-		if !strings.Contains(b.text("main"), "transcripts are being read") {
-			break
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	b.whenRead(base + "/attempt/" + worse)
 	for _, screen := range screens {
 		b.look("light", screen[0], screen[1])
 		bare.look("light", screen[0], screen[1])
@@ -72,6 +65,20 @@ func TestEachQuestionIsAnsweredAboveTheFold(t *testing.T) {
 			look(bare, q, screen)
 		}
 	}
+}
+
+// whenRead goes to the page of an attempt, again and again until its transcripts were read:
+// what they have in common is known then.
+func (b *tab) whenRead(address string) {
+	b.t.Helper()
+	for range 400 {
+		b.goTo(address)
+		if !strings.Contains(b.text("main"), "transcripts are being read") {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	b.t.Fatal("the transcripts are never read")
 }
 
 // companyPages are all kinds of pages, at the size of a company.

@@ -53,6 +53,11 @@ func (d *Desk) Queue(ask review.Ask) (*Queue, error) {
 		return nil, err
 	}
 	out := &Queue{Attempt: q.Attempt.ID, Class: q.Attempt.Class, Question: q.Scale.Question, Labels: q.Scale.Names(), Blind: q.Blind, HeldOut: q.HeldOut}
+	if ask.Only != "" && ask.Only != review.All { // of a case that is not listed it tells as much
+		for c := range q.Attempt.Cases() {
+			d.Saw(q.Attempt.ID, c.ID, int(c.Repeat))
+		}
+	}
 	for _, c := range q.Cases {
 		row := QueueRow{Case: c.ID, Repeat: int(c.Repeat)}
 		if mine := d.mine(q, c); mine != nil {
