@@ -76,12 +76,12 @@ type Config struct {
 
 // Parties are who takes part in a run besides the agent. Each may be nil.
 type Parties struct {
-	People   People         // answer approvals; without them a case waits for a resume
-	Judge    Judge          // without one, what needs a model's verdict is unscored
-	Replayer Judge          // judges where no model may be asked, in a run in which Judge may; nil for Judge
-	Live     Live           // answers model calls; nil in a replay
-	Drivers  Drivers        // drive the cases elsewhere; nil if they are driven in this process
-	Progress Progress       // is told of each case that is recorded
+	People   People   // answer approvals; without them a case waits for a resume
+	Judge    Judge    // without one, what needs a model's verdict is unscored
+	Replayer Judge    // judges where no model may be asked, in a run in which Judge may; nil for Judge
+	Live     Live     // answers model calls; nil in a replay
+	Drivers  Drivers  // drive the cases elsewhere; nil if they are driven in this process
+	Progress Progress // is told of each case that is recorded
 }
 
 // A Question is what a person is asked to approve.
