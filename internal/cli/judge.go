@@ -12,6 +12,7 @@ import (
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/judge"
+	"tallystick/internal/run/user"
 )
 
 func newJudges(env *Env) *cobra.Command {
@@ -28,20 +29,35 @@ hand is not used, and the ledger gets an integrity event.`,
 	return cmd
 }
 
+type judgeDigestOptions struct{ user bool }
+
 func newJudgeDigest(env *Env) *cobra.Command {
-	return &cobra.Command{
+	var o judgeDigestOptions
+	cmd := &cobra.Command{
 		Use:     "digest",
 		Short:   "Print the digest of judge.yaml, for judge_digest in a registration",
-		Example: "tally judges digest",
+		Example: "tally judges digest\ntally judges digest --user",
 		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runJudgeDigest(cmd.Context(), env) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runJudgeDigest(cmd.Context(), env, o) },
 	}
+	cmd.Flags().BoolVar(&o.user, "user", false, "of user.yaml with the prompt of the model that plays users, for user_digest")
+	return cmd
 }
 
-func runJudgeDigest(_ context.Context, env *Env) error {
+func runJudgeDigest(_ context.Context, env *Env, o judgeDigestOptions) error {
 	w, err := openPlace(env)
 	if err != nil {
 		return err
+	}
+	if o.user {
+		s, err := user.LoadSettings(w.Path(user.SettingsFile))
+		if err != nil {
+			return err
+		}
+		if s == nil {
+			return refusal.Newf(refusal.NotFound, "there is no %s", w.Path(user.SettingsFile)).WithHint("write it; docs/users.md has the format")
+		}
+		return env.Answer(map[string]any{"digest": s.Digest, "model": s.Model, "prompt": user.PromptDigest()}, func(out io.Writer) { fmt.Fprintln(out, s.Digest) })
 	}
 	s, err := judge.LoadSettings(w.Path(judge.SettingsFile))
 	if err != nil {

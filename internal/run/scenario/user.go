@@ -156,8 +156,13 @@ func (u *User) validateAfter(f *Fact) error {
 	if given != 1 || a.Turn < 0 {
 		return errors.New("after: expected one of fact, tool and turn")
 	}
-	if a.Fact != "" && (a.Fact == f.Name || !u.hasFact(a.Fact)) {
+	if a.Fact != "" && (a.Fact == f.Name || u.fact(a.Fact) == nil) {
 		return fmt.Errorf("after: fact: found %.100q, expected the name of another fact", a.Fact)
+	}
+	if a.Fact != "" {
+		if err := canBeFound(u.fact(a.Fact).Value); err != nil {
+			return fmt.Errorf("after: fact: %s: %w", a.Fact, err)
+		}
 	}
 	if a.Tool != "" && !u.hasTool(a.Tool) {
 		return fmt.Errorf("after: tool: found %.100q, expected the name of a tool of the user", a.Tool)
@@ -165,13 +170,14 @@ func (u *User) validateAfter(f *Fact) error {
 	return nil
 }
 
-func (u *User) hasFact(name string) bool {
+// fact finds a fact by its name, nil if there is none.
+func (u *User) fact(name string) *Fact {
 	for i := range u.Facts {
 		if u.Facts[i].Name == name {
-			return true
+			return &u.Facts[i]
 		}
 	}
-	return false
+	return nil
 }
 
 func (u *User) hasTool(name string) bool {

@@ -42,7 +42,7 @@ var (
 	elsewhere  = View{Not, "the agent runs elsewhere and shows its answers only"}
 	asReported = View{Not, "the agent is a function in the process that asked for the run, which reports its answers only"}
 	itsOwn     = View{Not, "the agent keeps this in its own process and tells nobody"}
-	notTold    = View{Not, "it is somebody else's log, which does not say who played the user"}
+	notTold    = View{Not, "it is another system's log, which does not say who played the user"}
 	nothingRan = View{Not, "it is somebody else's log: no policy of ours was asked"}
 	noFolder   = View{Not, "it is somebody else's log: the files are not at hand"}
 	asLogged   = View{Partly, "it is somebody else's log, which tells what its writer chose to"}

@@ -26,6 +26,7 @@ const (
 	scripts      = "cmd/tally/testdata/script"
 	storeScripts = "internal/testing/storetest/testdata/script"
 	fleetScripts = "cmd/tally-fleet/testdata/script"
+	userScripts  = "cmd/tally/testdata/users"
 )
 
 // checkDocs looks for tests and scripts that pages name and that do not exist,
@@ -57,7 +58,7 @@ func checkDocs(t *testing.T, tree fs.FS) []string {
 		for _, at := range namedScript.FindAllSubmatchIndex(text, -1) {
 			name := string(text[at[2]:at[3]])
 			found, err := fs.Glob(tree, path.Join(scripts, name+".txtar"))
-			for _, more := range []string{storeScripts, fleetScripts} {
+			for _, more := range []string{storeScripts, fleetScripts, userScripts} {
 				if len(found) == 0 && err == nil {
 					found, err = fs.Glob(tree, path.Join(more, name+".txtar"))
 				}

@@ -30,7 +30,7 @@ var doors = []door{
 	},
 	{
 		"run", "what makes a score cannot read a threshold, a total or a decision",
-		[]string{"bounded", "sandbox", "bench", "wire", "cassette", "replies", "journal", "vantage", "sight", "expression", "policy", "trajectory", "tools", "scenario", "world", "session", "egress", "provider", "gateway", "agent", "extract", "similarity", "question", "judge", "sqlresult", "official", "grade", "harness", "suites"},
+		[]string{"bounded", "sandbox", "bench", "wire", "cassette", "replies", "journal", "vantage", "sight", "expression", "policy", "trajectory", "tools", "scenario", "world", "session", "egress", "provider", "gateway", "agent", "extract", "similarity", "question", "judge", "user", "sqlresult", "official", "grade", "harness", "suites"},
 	},
 	{
 		"read", "readers take verified records and come to a decision; what they conclude does not flow back into what is recorded",
