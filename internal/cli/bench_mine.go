@@ -54,6 +54,7 @@ Two agents are written beside the class, as targets: "reference" makes the recor
 	f.IntVar(&o.Seconds, "test-seconds", 0, "drop a commit whose tests take longer than `N` seconds, up to three times as long while the machine is busy (default: 300)")
 	f.StringSliceVar(&o.Without, "without", nil, "leave out commits whose tests compile the Go package `PKG` or one below it")
 	f.StringVar(&class, "sandbox", "", "`CLASS` of sandbox to check in, which the class then demands (default: gvisor, else namespace)")
+	f.StringVar(&o.Image, "image", "", "`DIGEST` of the image that tests run in, which the cases then name (default: this machine's programs)")
 	f.BoolVar(&o.Scratch, "scratch", false, "a class without signatures: it runs at once and never counts")
 	f.StringVar(&o.AddedBy, "added-by", "", "`NAME` of the curator who adds the cases")
 	f.StringVar(&o.ReviewedBy, "reviewed-by", "", "`NAME` of the person who reviews them")

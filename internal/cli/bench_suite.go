@@ -12,9 +12,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"tallystick/internal/app/ceremony"
+	"tallystick/internal/app/mine"
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/bench"
+	"tallystick/internal/run/sandbox"
 	"tallystick/internal/share/gaia"
 )
 
@@ -24,10 +26,12 @@ type suiteFlags struct {
 	fromHub    bool
 	hub        gaia.Hub
 	gaia       ceremony.GAIAOptions
+	coding     mine.ImportOptions
+	class      string // of sandbox
 }
 
 // suiteOnly are the flags that only a suite takes.
-var suiteOnly = []string{"from", "hub", "hub-url", "revision", "task-level", "scratch", "added-by", "reviewed-by"}
+var suiteOnly = []string{"from", "hub", "hub-url", "revision", "task-level", "scratch", "added-by", "reviewed-by", "repos", "image", "test-seconds", "sandbox"}
 
 func (s *suiteFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.name, "suite", "", "make the class of the public suite `NAME`, with its official scoring; \"tally bench suites\" lists them")
@@ -39,6 +43,10 @@ func (s *suiteFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&s.gaia.Scratch, "scratch", false, "a suite's class without signatures; it runs at once and can never be submitted")
 	f.StringVar(&s.gaia.AddedBy, "added-by", "", "`NAME` of the curator who adds the suite's cases")
 	f.StringVar(&s.gaia.ReviewedBy, "reviewed-by", "", "`NAME` of who reviews them")
+	f.StringVar(&s.coding.Repos, "repos", "", "of swe-bench, the `FOLDER` with clones of the repositories")
+	f.StringArrayVar(&s.coding.Images, "image", nil, "of coding suites, the `DIGEST` of the image that tests run in, or TASK=DIGEST (may be repeated)")
+	f.IntVar(&s.coding.Seconds, "test-seconds", 0, "of coding suites, `N` seconds for a test that does not say (default: 300; swe-bench: 1800)")
+	f.StringVar(&s.class, "sandbox", "", "of coding suites, `CLASS` of sandbox to check in, which the class then demands (default: gvisor, else namespace)")
 }
 
 // importedSuites are the suites that a class can be made of.
@@ -57,6 +65,9 @@ func (s *suiteFlags) run(ctx context.Context, env *Env, path, class, split strin
 	if path != "" && s.from != "" {
 		return refusal.Newf(refusal.Usage, "the data is named twice, as %s and with --from %s", path, s.from)
 	}
+	if slices.Contains(mine.CodingSuites, s.name) {
+		return s.runCoding(ctx, env, cmp.Or(path, s.from), class)
+	}
 	o := s.gaia
 	o.Path, o.Class, o.Split = cmp.Or(path, s.from), class, cmp.Or(split, gaia.Validation)
 	if s.fromHub {
@@ -64,6 +75,35 @@ func (s *suiteFlags) run(ctx context.Context, env *Env, path, class, split strin
 		o.Hub = &s.hub
 	}
 	return runGAIAImport(ctx, env, o)
+}
+
+// runCoding makes the class of coding tasks that other people wrote.
+func (s *suiteFlags) runCoding(ctx context.Context, env *Env, path, class string) error {
+	if path == "" {
+		return refusal.Newf(refusal.Usage, "expected the tasks of %s: a file of instances, or a folder", s.name)
+	}
+	c, err := openCorpus(env)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	o := s.coding
+	o.Suite, o.Path, o.Class, o.Sandbox = s.name, path, class, sandbox.Class(s.class)
+	o.Scratch, o.AddedBy, o.ReviewedBy = s.gaia.Scratch, s.gaia.AddedBy, s.gaia.ReviewedBy
+	made, err := mine.ImportTasks(ctx, c, o)
+	if err != nil {
+		return err
+	}
+	return env.Answer(made, func(out io.Writer) {
+		fmt.Fprintf(out, "made bench/%s (%s): %s of %s, checked in %s\n", plain.Line(made.Class), made.Trust, plain.Plural(made.Tasks, "task"), made.Suite, made.Sandbox)
+		for _, n := range made.Notes {
+			fmt.Fprintf(out, "note      %s\n", plain.Line(n))
+		}
+		for _, l := range made.LeftOut {
+			fmt.Fprintf(out, "left out  %s\n", plain.Line(l))
+		}
+		fmt.Fprintf(out, "Run it: tally run %s --target %s-reference\n", plain.Line(made.Class), plain.Line(made.Class))
+	})
 }
 
 func runGAIAImport(ctx context.Context, env *Env, o ceremony.GAIAOptions) error {

@@ -15,10 +15,10 @@ import (
 func newSandboxImage(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "image",
-		Short:   "The Python that rubric.py runs on, named by its digest",
+		Short:   "Root file systems of rubrics, agents, tests and worlds, named by their digests",
 		Example: "tally sandbox image show",
 	}
-	cmd.AddCommand(newSandboxImagePull(env), newSandboxImageBuild(env), newSandboxImageImport(env), newSandboxImageShow(env))
+	cmd.AddCommand(newSandboxImagePull(env), newSandboxImageBuild(env), newSandboxImagePackages(env), newSandboxImageImport(env), newSandboxImageShow(env))
 	return cmd
 }
 
@@ -38,38 +38,6 @@ func describeImage(i *image.Image, verified bool) imageAnswer {
 func answerImage(env *Env, i *image.Image) error {
 	a := describeImage(i, true)
 	return env.Answer(a, func(w io.Writer) { fmt.Fprintf(w, "%s\n%s\n", a.Digest, plain.Line(a.Source)) })
-}
-
-func newSandboxImageBuild(env *Env) *cobra.Command {
-	var source string
-	cmd := &cobra.Command{
-		Use:     "build",
-		Short:   "Compile the pinned CPython into the image cache",
-		Example: "tally sandbox image build",
-		Long: `Compile CPython from its pinned source into a static image without sockets, ctypes
-or a way to start a process. Needs musl-gcc, make and xz, but no root, and takes a
-few minutes. The same source and compiler give the same digest.`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runSandboxImageBuild(cmd.Context(), env, source) },
-	}
-	cmd.Flags().StringVar(&source, "archive", "", "a local copy of the pinned source `FILE` (default: fetch it)")
-	return cmd
-}
-
-func runSandboxImageBuild(ctx context.Context, env *Env, source string) error {
-	cache, err := image.Cache()
-	if err != nil {
-		return err
-	}
-	log := env.Stderr
-	if env.Quiet || env.JSON {
-		log = io.Discard
-	}
-	i, err := image.BuildCPython(ctx, image.Recipe{Cache: cache, Source: source, Log: log})
-	if err != nil {
-		return err
-	}
-	return answerImage(env, i)
 }
 
 type imageImportOptions struct {

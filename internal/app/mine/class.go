@@ -145,11 +145,14 @@ func (t *keptTask) scenario(before, after digest.Content, m *machine, seconds in
 	var b strings.Builder
 	fmt.Fprintf(&b, "version: 1\nturns:\n  - text: %s\n", strictyaml.Quote(t.issue))
 	fmt.Fprintf(&b, "# The parent's tree, in %s of the class.\ntree: %s\ntools:\n", bench.TreesFile, strictyaml.Quote(before.String()))
-	for _, tool := range [][2]string{{"fs_list", "Lists the files of the repository."}, {"fs_read", "Reads a file."}, {"fs_write", "Writes a file."},
-		{"fs_replace", "Replaces a piece of a file that occurs once."}, {"fs_delete", "Deletes a file."}} {
+	for _, tool := range slices.Concat([][2]string{{"fs_list", "Lists the files of the repository."}}, folderTools[1:]) {
 		fmt.Fprintf(&b, "  - {name: %s, description: %s, source: folder}\n", tool[0], tool[1])
 	}
-	fmt.Fprintf(&b, "test:\n  command: [%s]\n  timeout_seconds: %d\n  overlay: true\n  must_pass:\n", quoted(command, ", "), slack*seconds)
+	fmt.Fprintf(&b, "test:\n  command: [%s]\n  timeout_seconds: %d\n  overlay: true\n", quoted(command, ", "), slack*seconds)
+	if m.image != "" {
+		fmt.Fprintf(&b, "  image: %s\n", strictyaml.Quote(m.image))
+	}
+	b.WriteString("  must_pass:\n")
 	names := slices.Sorted(slices.Values(slices.Concat(t.checked.FailToPass, t.checked.PassToPass)))
 	fmt.Fprintf(&b, "    - %s\n", quoted(names, "\n    - "))
 	fmt.Fprintf(&b, "# What proves the commit: its object and that of its parent, as git hashes them, and its tree.\nrepository:\n  name: %s\n  commit: %s\n  parent: %s\n  after: %s\n",

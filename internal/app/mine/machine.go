@@ -18,6 +18,7 @@ import (
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/record/store"
 	"tallystick/internal/record/workspace"
+	"tallystick/internal/run/agent"
 	"tallystick/internal/run/harness"
 	"tallystick/internal/run/sandbox"
 	"tallystick/internal/run/sandbox/isolation"
@@ -32,7 +33,9 @@ type machine struct {
 	hidden   []string
 	venv     bool
 	pytest   bool
-	version  string // of the compiler or interpreter
+	version  string       // of the compiler or interpreter
+	image    string       // the digest of the image that tests run in; "" for this machine's programs
+	shown    *agent.Shown // what that is; nil for this machine's programs
 	// workspace is a name for the workspace: two of them may have classes of one name.
 	workspace string
 
@@ -57,6 +60,12 @@ func findMachine(ctx context.Context, c *dossier.Corpus, o *Options, l Language)
 	find := map[Language]func(context.Context, *Options) error{Go: m.findGo, Python: m.findPython, Node: m.findNode}[l]
 	if err := find(ctx, o); err != nil {
 		return nil, err
+	}
+	if o.Image != "" {
+		if m.shown, err = agent.ShowTests(o.Image, nil); err != nil {
+			return nil, err
+		}
+		m.image, m.version, m.pytest = o.Image, m.version+" in "+o.Image, true
 	}
 	for i := range m.mounts {
 		for _, known := range c.Settings.TestMounts {
@@ -186,7 +195,7 @@ func isFolder(name string) bool {
 
 // means are what a test runs with, as in a later run of the class.
 func (m *machine) means() harness.TestMeans {
-	t := harness.TestMeans{Accept: []sandbox.Class{m.class}, Hidden: m.hidden}
+	t := harness.TestMeans{Accept: []sandbox.Class{m.class}, Hidden: m.hidden, Shown: m.shown}
 	for _, mount := range m.mounts {
 		t.Mounts = append(t.Mounts, sandbox.Mount{Host: mount.Host, Inside: mount.Inside})
 	}

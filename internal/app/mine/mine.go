@@ -29,6 +29,7 @@ type Options struct {
 	Jobs     int      // checks at once; 0 means 2
 	Sandbox  sandbox.Class
 	Seconds  int      // that one run of the tests may take on an idle machine; 0 means 300
+	Image    string   // that tests run in, by its digest here; this machine's own programs if empty
 	Without  []string // packages of Go: commits whose tests compile one, or one below it, are left out
 
 	Scratch             bool // unsigned

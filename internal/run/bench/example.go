@@ -306,9 +306,21 @@ CODEOWNERS                      @your-org/security
 // coding agents, which are 60 in a hundred solved, nothing forbidden done, evidence
 // of every solved task.
 func MinedClass(class, title string, trust Trust, isolation string) map[string][]byte {
-	return map[string][]byte{RegistrationFile: fmt.Appendf(nil, `# Tasks from the history of a git repository: the agent gets the parent's tree and
+	return codingClass(`# Tasks from the history of a git repository: the agent gets the parent's tree and
 # the commit's message, and is graded by the commit's tests, which it does not see.
-version: 1
+`, class, title, trust, isolation, 3600, 4<<30)
+}
+
+// CodingClass is the beginning of a class of coding tasks that other people wrote; an
+// agent has so many seconds and bytes of memory for one.
+func CodingClass(class, title string, trust Trust, isolation string, seconds int, memory int64) map[string][]byte {
+	return codingClass(`# Coding tasks of other people: the agent gets a folder and what is wanted, and is
+# graded by the task's tests, which it does not see.
+`, class, title, trust, isolation, seconds, memory)
+}
+
+func codingClass(about, class, title string, trust Trust, isolation string, seconds int, memory int64) map[string][]byte {
+	return map[string][]byte{RegistrationFile: fmt.Appendf(nil, `%sversion: 1
 class: %s
 title: %s
 trust: %s
@@ -318,10 +330,10 @@ gates:
   - {tag: "*", metric: policy_violations, threshold: 0}
   - {tag: "*", metric: evidence_coverage, threshold: 1}
   - {tag: "*", metric: rollback_correctness, threshold: 1}
-limits: {wall_clock_seconds: 3600, memory_bytes: 4294967296, turns: 50, tokens: 5000000, cost_microdollars: 1000000, kept_bytes: 268435456}
+limits: {wall_clock_seconds: %d, memory_bytes: %d, turns: 50, tokens: 5000000, cost_microdollars: 1000000, kept_bytes: 268435456}
 governance: autonomous
 # Every task was checked in this class of sandbox.
 isolation: {classes: [%s], scope: case, allow_weaker: false}
 judged_scores_count: false
-`, strictyaml.Quote(class), strictyaml.Quote(title), trust, isolation)}
+`, about, strictyaml.Quote(class), strictyaml.Quote(title), trust, seconds, memory, isolation)}
 }

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"maps"
 	"slices"
 
 	"tallystick/internal/record/canon"
@@ -143,7 +144,7 @@ func (a *attempt) summary() *Summary {
 func (a *attempt) finish() error {
 	// A run must end with what it began with, or it is unknown what was
 	// measured.
-	for _, shown := range []*agent.Shown{a.worker.shown, a.worker.tested} {
+	for _, shown := range slices.Concat([]*agent.Shown{a.worker.shown, a.worker.tested}, slices.Collect(maps.Values(a.worker.testedIn))) {
 		if _, err := shown.Begin(); err != nil {
 			return refusal.Newf(refusal.PlanChanged, "attempt %s: what the target or its tests mount changed while it ran: %w", a.id, err).
 				WithHint("the attempt stays unfinished in the ledger; leave the mounted folders alone and start a new one")

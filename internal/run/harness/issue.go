@@ -36,8 +36,12 @@ func (r *run) testOn(ctx context.Context, now *store.Picture) (*TestResult, erro
 // heldTest runs the test, and refuses what it said if something that it was shown
 // changed meanwhile.
 func (r *run) heldTest(ctx context.Context, now *store.Picture, from string) (out *TestResult, err error) {
-	err = r.w.tested.While(func() (err error) {
-		out, err = RunTest(ctx, r.c, now, from, TestMeans{Accept: r.w.rubrics.accept(), Hidden: r.w.cfg.Hidden, Mounts: r.w.cfg.TestMounts, Shown: r.w.tested})
+	shown, err := r.w.testsOf(r.c)
+	if err != nil {
+		return nil, err
+	}
+	err = shown.While(func() (err error) {
+		out, err = RunTest(ctx, r.c, now, from, TestMeans{Accept: r.w.rubrics.accept(), Hidden: r.w.cfg.Hidden, Mounts: r.w.cfg.TestMounts, Shown: shown})
 		return err
 	})
 	return out, err

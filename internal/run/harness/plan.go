@@ -190,6 +190,13 @@ func (w *Worker) show(p *evidence.Plan) error {
 		return err
 	}
 	p.TestRoot, p.Mounts = w.tested.Root(), append(p.Mounts, w.tested.Planned()...)
+	// An image that a case names is in no plan: it is in the case, which is signed.
+	w.testedIn = map[string]*agent.Shown{}
+	for _, image := range w.testImages {
+		if w.testedIn[image], err = agent.ShowTests(image, w.cfg.TestMounts); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -262,6 +269,9 @@ func (w *Worker) choose() (chosen []int, offered []string, err error) {
 		for _, p := range l.programs {
 			w.programs = append(w.programs, &scenario.World{Image: p.Image})
 		}
+		if l.testImage != "" && !slices.Contains(w.testImages, l.testImage) {
+			w.testImages = append(w.testImages, l.testImage)
+		}
 		for _, name := range l.embedders {
 			if !slices.Contains(w.embedders, name) {
 				w.embedders = append(w.embedders, name)
@@ -285,6 +295,7 @@ type look struct {
 	id                             string
 	tags                           []string
 	selected, judged, rubric, test bool
+	testImage                      string   // that the case's test names; "" if none
 	viewed                         bool     // a judge may be asked for a second view
 	panel                          []string // the judges that panels name
 	embedders                      []string // the models whose vectors are compared
@@ -335,6 +346,9 @@ func (w *Worker) lookAt(i int) look {
 	}
 	selected := w.cfg.Spec.Matches(c.ID, c.Tags) && (w.cfg.Select == nil || w.cfg.Select(c))
 	l := look{id: c.ID, tags: c.Tags, selected: selected, judged: grader.UsesJudge(), viewed: w.cfg.Spec.SecondView == evidence.ViewedByJudge && grader.ViewsWithJudge(), panel: grader.Judges(), embedders: grader.Embedders(), rubric: grader.UsesRubric(), test: c.Scenario.Test != nil, world: c.Scenario.World, programs: grader.Programs(), trees: c.Scenario.Trees()}
+	if l.test {
+		l.testImage = c.Scenario.Test.Image
+	}
 	l.tools, _ = w.toolsOf(c)
 	if u := c.Scenario.User; u != nil {
 		if err := user.Check(&c.Scenario); err != nil {

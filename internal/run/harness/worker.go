@@ -52,6 +52,8 @@ type Worker struct {
 
 	// What this machine shows to agents and to the tests of cases; nil for nothing.
 	shown, tested *agent.Shown
+	testImages    []string                // that cases name for their tests
+	testedIn      map[string]*agent.Shown // and what tests find in each
 
 	rootsLock sync.Mutex
 	roots     map[string]*agent.Shown // what worlds find, by the digest of their image
@@ -315,4 +317,17 @@ func (w *Worker) find(id string) (int, bool) {
 // unnumbered names an attempt that no ledger has.
 func (w *Worker) unnumbered() string {
 	return attemptID(w.class, w.cfg.Target.Name, 0)
+}
+
+// testsOf is what the test of a case finds of this machine. A case whose image was not
+// opened gets no other one.
+func (w *Worker) testsOf(c *scenario.Task) (*agent.Shown, error) {
+	image := c.Scenario.Test.Image
+	if image == "" {
+		return w.tested, nil
+	}
+	if shown := w.testedIn[image]; shown != nil {
+		return shown, nil
+	}
+	return nil, refusal.Newf(refusal.SandboxFailed, "case %s: its test's image %s was not opened for this attempt", c.ID, image)
 }

@@ -53,9 +53,10 @@ type AgentOptions struct {
 	// places, writable, and the whole of it as the working folder. Not with WorkFolder,
 	// System or Image.
 	Tree string
-	// User is who the program is, inside. Only gVisor has others than 0, and there such
-	// a user writes to what is in memory alone: /tmp and /dev/shm.
-	User uint32
+	// Service runs the program as [ServiceUser], for programs that refuse to be user 0.
+	// Only gVisor can, and there such a user writes to what is in memory alone: /tmp and
+	// /dev/shm.
+	Service bool
 	// Expect says of host paths that are shown what they were when they were
 	// digested. The run is refused if something else is there when the sandbox is
 	// made: moved away, put over it by a mount, or reached by a link that was turned.
@@ -189,6 +190,9 @@ type AgentResult struct {
 	Discards  int
 }
 
+// ServiceUser is who a program is that runs as a service.
+const ServiceUser = calls.ServiceUser
+
 // Where things are inside.
 const (
 	workDir = calls.WorkDir
@@ -248,9 +252,9 @@ func (o *AgentOptions) chooseClass(ctx context.Context) (Class, *runfolder.Base,
 	if err != nil {
 		return "", nil, err
 	}
-	if o.User != 0 {
+	if o.Service {
 		if !slices.Contains(classes, GVisor) {
-			return "", nil, refusal.Newf(refusal.SandboxUnavailable, "user %d in a sandbox: only %s has other users than 0", o.User, GVisor)
+			return "", nil, refusal.Newf(refusal.SandboxUnavailable, "user %d in a sandbox: only %s has other users than 0", ServiceUser, GVisor)
 		}
 		classes = []Class{GVisor}
 	}

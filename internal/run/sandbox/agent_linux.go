@@ -60,7 +60,9 @@ func agentSetup(o AgentOptions, mounts []mount, base *runfolder.Base) (*setup, e
 		return nil, err
 	}
 	s.command, s.env, s.dir = o.Command, o.Env, o.Dir // as user 0, who owns the working folder in there
-	s.user = o.User
+	if o.Service {
+		s.user = ServiceUser
+	}
 	s.limits, s.stdin, s.onStdout = o.Limits, o.Stdin, o.OnStdout
 	s.gateway, s.port, s.watch = o.Gateway, o.GatewayPort, !o.Blind
 	s.services, s.dialer = o.Services, o.world
@@ -93,6 +95,11 @@ func (s *setup) layOutAgent(o AgentOptions, mounts []mount) error {
 	}
 	if err := s.writeEtc(o.System); err != nil {
 		return err
+	}
+	if o.Service {
+		if _, err := s.folder.Write("root/etc/passwd", []byte(ownEtc["passwd"]+servicePasswd)); err != nil {
+			return err
+		}
 	}
 	if o.System {
 		if err := linkSystem(root); err != nil {
@@ -247,6 +254,9 @@ var ownEtc = map[string]string{
 	"hostname":      "sandbox\n",
 	"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
 }
+
+// servicePasswd is what a service finds besides in passwd: its own user.
+var servicePasswd = fmt.Sprintf("service:x:%d:%d:service:/tmp:/bin/sh\n", ServiceUser, ServiceUser)
 
 // hostEtc are the host's files that programs look for; none of them tells
 // more than which programs are installed.

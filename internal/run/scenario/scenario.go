@@ -125,6 +125,10 @@ type Test struct {
 	// them as failed: a line of JSON for each, as "go test -json" prints it. A
 	// name is that of the package and that of the test, with a blank between.
 	MustPass []string `json:"must_pass,omitempty"`
+
+	// Image is the root file system that the test finds, by the digest of an image in the
+	// cache. The workspace's test_image if empty.
+	Image string `json:"image,omitempty"`
 }
 
 func (t *Test) validate() error {
@@ -141,6 +145,9 @@ func (t *Test) validate() error {
 		if pkg, test, ok := strings.Cut(name, " "); !ok || pkg == "" || test == "" || len(name) > maxTestName {
 			return fmt.Errorf("must_pass: found %.100q, expected a package, a blank and a test, in at most %d bytes", name, maxTestName)
 		}
+	}
+	if _, err := digest.ParseContent(t.Image); t.Image != "" && err != nil {
+		return fmt.Errorf("image: found %.100q, expected blake3: and 64 hex digits", t.Image)
 	}
 	if _, err := t.OutputPattern(); err != nil || len(t.Output) > 1000 {
 		return fmt.Errorf("output: found %.100q, expected an RE2 pattern of at most 1000 bytes", t.Output)

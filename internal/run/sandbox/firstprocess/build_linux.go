@@ -275,7 +275,13 @@ func dropPrivileges(call func(trap, a, b, c uintptr) syscall.Errno) error {
 // becomes, under Landlock and the filter, and hands the filter's listener over.
 func (b *Build) restrict() error {
 	if b.Policy.Agent {
-		landlock(calls.WorkDir, "/tmp", "/dev")
+		writable := []string{calls.WorkDir, "/tmp", "/dev"}
+		for _, m := range b.Mounts {
+			if m.Writable && m.At != calls.WorkDir {
+				writable = append(writable, m.At) // of a root that is being made
+			}
+		}
+		landlock(writable...)
 	} else {
 		landlock() // best effort: what it denies is denied by other means as well
 	}

@@ -149,6 +149,14 @@ func (m *maker) step(ctx context.Context, p *pass, n int, s Step, compare *pass)
 	if len(s.Run) == 0 {
 		return nil
 	}
+	// They are there whether the command is run or known.
+	for _, dir := range standard {
+		if _, err := os.Lstat(filepath.Join(p.draft.Root(), dir)); errors.Is(err, os.ErrNotExist) {
+			if err := p.draft.Put(image.File{Path: "/" + dir, Folder: true}); err != nil {
+				return err
+			}
+		}
+	}
 	// What a command changes follows from the inputs until then, the layers of the
 	// commands before it, and itself.
 	name, err := chain("step", m.recipe.From, m.recipe.inputs(n+1), p.layers)
@@ -234,13 +242,6 @@ var usualEnv = map[string]string{
 
 // run runs a command in the draft, and gives what it changed as a layer.
 func (m *maker) run(ctx context.Context, d *image.Draft, s Step) (image.OCIDescriptor, error) {
-	for _, dir := range standard {
-		if _, err := os.Lstat(filepath.Join(d.Root(), dir)); errors.Is(err, os.ErrNotExist) {
-			if err := d.Put(image.File{Path: "/" + dir, Folder: true}); err != nil {
-				return image.OCIDescriptor{}, err
-			}
-		}
-	}
 	before, err := d.List()
 	if err != nil {
 		return image.OCIDescriptor{}, err

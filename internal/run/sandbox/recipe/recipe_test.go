@@ -288,14 +288,14 @@ func TestRecipesThatAreRefused(t *testing.T) {
 	}
 }
 
-// service runs a script in an image in gVisor, as a user without a home, and gives what
-// it printed.
+// service runs a script in an image in gVisor, as a service, and gives what it
+// printed.
 func service(t *testing.T, i *image.Image, o Options, script string) string {
 	t.Helper()
 	r, err := sandbox.RunAgent(context.Background(), sandbox.AgentOptions{
-		Accept: []sandbox.Class{sandbox.GVisor}, Image: i, User: 65534, TempDir: o.TempDir, Executable: o.Executable, Dir: "/tmp",
+		Accept: []sandbox.Class{sandbox.GVisor}, Image: i, Service: true, TempDir: o.TempDir, Executable: o.Executable, Dir: "/tmp",
 		Command: []string{"/bin/sh", "-c", script}, Env: []string{"PATH=/usr/bin:/bin", "HOME=/tmp", "LC_ALL=C.UTF-8"},
-		Limits: sandbox.AgentLimits{Timeout: 5 * time.Minute},
+		Limits: sandbox.AgentLimits{Timeout: 2 * time.Minute},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
 
 	"tallystick/internal/record/plain"
 	"tallystick/internal/record/refusal"
@@ -27,8 +28,9 @@ type Credentials struct {
 	Helpers bool
 }
 
-// dockerHub is the name by which docker keeps credentials for its own registry.
-const dockerHub = "https://index.docker.io/v1/"
+// dockerHub is the name by which docker keeps credentials for the registry that a name
+// without one means.
+const dockerHub = "https://" + name.DefaultRegistry + "/v1/"
 
 // maxConfig bounds config.json, and what a helper says.
 const maxConfig = 1 << 20
@@ -74,8 +76,8 @@ func (c Credentials) find(ctx context.Context, registry string) (authn.Authentic
 		return nil, "", refusal.Newf(refusal.Malformed, "%s is not the JSON that docker login writes", file)
 	}
 	names := []string{registry, "https://" + registry, "http://" + registry, "https://" + registry + "/v1/", "https://" + registry + "/v2/"}
-	if registry == "index.docker.io" {
-		names = append(names, dockerHub, "docker.io", "registry-1.docker.io")
+	if registry == name.DefaultRegistry {
+		names = append(names, dockerHub, strings.TrimPrefix(registry, "index."))
 	}
 	helper, asked := d.CredsStore, registry
 	for _, n := range names {
@@ -84,7 +86,7 @@ func (c Credentials) find(ctx context.Context, registry string) (authn.Authentic
 			break
 		}
 	}
-	if registry == "index.docker.io" && helper == d.CredsStore {
+	if registry == name.DefaultRegistry && helper == d.CredsStore {
 		asked = dockerHub
 	}
 	if helper != "" {

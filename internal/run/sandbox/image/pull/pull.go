@@ -98,7 +98,7 @@ type reference struct {
 func parse(text string) (reference, error) {
 	ref, err := name.ParseReference(text)
 	if err != nil {
-		return reference{}, refusal.Newf(refusal.Usage, "image %.200q: %w", text, err).WithHint("a reference is NAME, NAME:TAG or NAME@sha256:DIGEST, such as python:3.13-slim or ghcr.io/owner/image@sha256:...")
+		return reference{}, refusal.Newf(refusal.Usage, "image %.200q: %w", text, err).WithHint("a reference is NAME, NAME:TAG or NAME@sha256:DIGEST, such as python:3.13-slim or registry.example/owner/image@sha256:...")
 	}
 	r := reference{repo: ref.Context(), what: ref.Identifier()}
 	if _, ok := ref.(name.Digest); ok {

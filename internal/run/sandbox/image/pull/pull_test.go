@@ -261,7 +261,7 @@ func TestPullWithCredentials(t *testing.T) {
 		{"none", `{}`, false, "docker login"},
 		{"auth", `{"auths":{"HOST":{"auth":"` + basic + `"}}}`, false, ""},
 		{"user and password", `{"auths":{"https://HOST":{"username":"ann","password":"pa55word"}}}`, false, ""},
-		{"another registry's", `{"auths":{"ghcr.io":{"auth":"` + basic + `"}}}`, false, "docker login"},
+		{"another registry's", `{"auths":{"registry.example":{"auth":"` + basic + `"}}}`, false, "docker login"},
 		{"wrong", `{"auths":{"HOST":{"username":"ann","password":"s3cret-but-wrong"}}}`, false, "did not open it"},
 		{"a helper that was not allowed", `{"credHelpers":{"HOST":"ours"}}`, false, "docker-credential-ours, which was not run"},
 		{"a store that was not allowed", `{"credsStore":"ours"}`, false, "docker-credential-ours, which was not run"},
