@@ -89,7 +89,7 @@ func (c *call) fed(body evidence.Body) (atomEntry, bool) {
 	case *evidence.RegistryTakenDown:
 		return atomEntry{Title: "A text is taken down", Link: atomLink{Href: c.url("/blob/" + b.Blob.String())}, Summary: b.ReasonCode}, true
 	case *evidence.RegistryJudge:
-		word := "is no longer a judge"
+		word := "does not judge any more"
 		if b.Admitted {
 			word = "is admitted as a judge"
 		}
