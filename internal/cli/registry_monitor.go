@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -107,25 +105,14 @@ func runRegistryMonitor(ctx context.Context, env *Env, o registryMonitorOptions)
 		m.Peers = append(m.Peers, c)
 	}
 	if o.listen != "" {
-		closeListener, err := tellMonitors(env, m, o.listen)
+		address, stop, err := m.Listen(o.listen)
 		if err != nil {
 			return err
 		}
-		defer closeListener()
+		defer stop()
+		fmt.Fprintf(env.Stderr, "other monitors find what was seen with --peer %s\n", address)
 	}
 	return errors.Join(watchRegistry(ctx, env, m, o), m.Close())
-}
-
-// tellMonitors serves what a monitor saw to others.
-func tellMonitors(env *Env, m *monitor.Monitor, address string) (func() error, error) {
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, refusal.Newf(refusal.Failed, "listening on %s: %w", address, err).WithHint("--listen takes HOST:PORT of this machine; port 0 takes a free one")
-	}
-	fmt.Fprintf(env.Stderr, "other monitors find what was seen with --peer http://%s\n", listener.Addr())
-	server := &http.Server{Handler: m, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10}
-	go server.Serve(listener)
-	return server.Close, nil
 }
 
 // watchRegistry looks until something is found. A registry that cannot be reached is

@@ -98,7 +98,7 @@ func below(path string) []string {
 }
 
 // namesModel reports whether a path below /artifacts/models is that of a model id:
-// whoever lists a result chooses the path, and must not choose another model. The path
+// a proposer chooses the path, and must not choose another model. The path
 // has the names of the id and nothing else, but for the scheme, such as huggingface, as
 // a folder; an id of one name may lie in one folder.
 func namesModel(path, id string) bool {
@@ -206,7 +206,7 @@ func (o *OtherRun) Error() string {
 	return fmt.Sprintf("the run %.80q was recorded before with another content, at %s", o.Run, o.First)
 }
 
-// contentOfRun names what a body says of its run: its proof is no part of that.
+// contentOfRun names what a body says of its run: its proof does not count.
 func contentOfRun(body []byte) (*evidence.RegistryRun, error) {
 	var members map[string]canon.RawMessage
 	if err := canon.Unmarshal(body, &members); err != nil {

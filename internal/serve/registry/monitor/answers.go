@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
 	"tallystick/internal/record/ledger"
+	"tallystick/internal/record/loopback"
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/serve/registry"
 	"tallystick/internal/serve/registry/client"
@@ -125,7 +127,10 @@ func (m *Monitor) advance(ctx context.Context, size int64) error {
 	}
 	address := m.mirror.PublicURL()
 	if address == "" {
-		address = m.Client.Address() // the registry has no name; it answers with the listener's
+		var err error
+		if address, err = m.listener(ctx); err != nil {
+			return err
+		}
 	}
 	if m.honest != nil && m.honestURL == address {
 		return nil
@@ -134,6 +139,33 @@ func (m *Monitor) advance(ctx context.Context, size int64) error {
 	m.honest, err = web.New(web.Config{Reader: m.mirror, PublicURL: address, Now: m.Now})
 	m.honestURL = address
 	return err
+}
+
+// listener is what the addresses of a registry begin with whose settings give it no name:
+// it answers with where it listens, which may be spelled otherwise than here. Only a name
+// of this machine, of every address of it, or the one that was asked is taken.
+func (m *Monitor) listener(ctx context.Context) (string, error) {
+	asked := m.Client.Address()
+	a, err := m.ask(ctx, get("/.well-known/ip-knowledge.json"))
+	if err != nil {
+		return "", err
+	}
+	var about struct {
+		OpenAPI string `json:"openapi"`
+	}
+	said, found := "", false
+	if json.Unmarshal(a.Body, &about) == nil {
+		said, found = strings.CutSuffix(about.OpenAPI, "/openapi.json")
+	}
+	u, err := url.Parse(said)
+	if err != nil || !found || u.Scheme != "http" || u.Path != "" || u.User != nil {
+		return asked, nil // the comparison will tell
+	}
+	everywhere, err := netip.ParseAddr(u.Hostname())
+	if loopback.Is(u.Hostname()) || err == nil && everywhere.IsUnspecified() || u.Host == m.Client.Host() {
+		return said, nil
+	}
+	return asked, nil
 }
 
 // text fetches a text that an entry names; nil if an entry says that it was taken
@@ -351,7 +383,7 @@ func (m *Monitor) always() []request {
 		get("/.well-known/ip-knowledge.json"), get("/"), page("/"), get("/.well-known/jwks.json"), get("/.well-known/did.json"), get("/did.json"),
 		get("/api/knowledge/signing-keys"), get("/docs/verification-recipe.md"), get("/scripts/ip_eval_attest.py"), get("/openapi.json"),
 		get("/credentials/index.json"), get("/credentials/eval-run/v1"), get("/docs/schemas/" + attest.Kind + ".schema.json"),
-		get("/pages/keys"), page("/leaderboard"), get("/api/knowledge/tree/path/artifacts"), page("/artifact/artifacts"),
+		get("/pages/keys"), page("/leaderboard"), get("/feed.atom"), get("/api/knowledge/tree/path/artifacts"), page("/artifact/artifacts"),
 		{method: http.MethodPost, target: "/api/credentials/dry-run", body: []byte(goodBody)},
 		{method: http.MethodPost, target: "/api/credentials/dry-run", body: []byte(`{"kind":"eval.run.attestation.v1","body":{}}`)},
 	}

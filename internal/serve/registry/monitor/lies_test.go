@@ -674,6 +674,36 @@ func TestEveryLieOnPostgreSQLIsFound(t *testing.T) {
 	checkCounts(t, tellLies(t, w, stored), stored)
 }
 
+// A registry without a public URL answers with where it listens, which may be spelled
+// otherwise than where it was reached; it cannot answer with the address of another.
+func TestARegistryWithoutANameIsComparedToo(t *testing.T) {
+	w := newTown(t, "")
+	w.reg.Close()
+	settings := filepath.Join(w.dir, "registry.yaml")
+	text := must[[]byte](t)(os.ReadFile(settings))
+	var kept []string
+	for line := range strings.SplitSeq(string(text), "\n") {
+		if !strings.HasPrefix(line, "public_url:") {
+			kept = append(kept, line)
+		}
+	}
+	if err := os.WriteFile(settings, []byte(strings.Join(kept, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.reg = must[*registry.Registry](t)(registry.Open(context.Background(), registry.Options{Dir: w.dir, Now: w.clock}))
+	t.Cleanup(func() { w.reg.Close() })
+	for public, honest := range map[string]bool{
+		strings.Replace(w.url, "127.0.0.1", "localhost", 1): true, strings.Replace(w.url, "127.0.0.1", "[::]", 1): true, w.url: true,
+		"http://evil.example": false, w.url + "/below": false,
+	} {
+		w.server = must[*web.Server](t)(web.New(web.Config{Writer: w.reg, PublicURL: public, Now: w.clock}))
+		report, err := w.monitor().Once(context.Background())
+		if honest != (err == nil) {
+			t.Errorf("%s: %v\n%+v", public, err, report)
+		}
+	}
+}
+
 // A monitor that stays and one that begins again each time come to the same, while the
 // registry is written to.
 func TestAnHonestRegistryThatGrowsHasNoFindings(t *testing.T) {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
+	"time"
 
 	"tallystick/internal/record/canon"
 	"tallystick/internal/record/digest"
@@ -33,6 +35,18 @@ type Seen struct {
 	// of that size.
 	Routes map[string]digest.ID `json:"routes,omitempty"`
 	Looked evidence.Time        `json:"looked"`
+}
+
+// Listen serves what was seen to other monitors, and gives the address. Port 0 takes a
+// free one.
+func (m *Monitor) Listen(address string) (at string, stop func() error, err error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return "", nil, refusal.Newf(refusal.Failed, "listening on %s: %w", address, err).WithHint("--listen takes HOST:PORT of this machine; port 0 takes a free one")
+	}
+	server := &http.Server{Handler: m, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10}
+	go server.Serve(listener)
+	return "http://" + listener.Addr().String(), server.Close, nil
 }
 
 // ServeHTTP tells what was seen at the last look that found nothing.

@@ -76,8 +76,7 @@ func TestAMonitorFollowsOverARotation(t *testing.T) {
 	f.decide(f.propose(7), "withdrawn", evidence.RegistryVotes{})
 
 	// Another process with the same memory and the same key, as cron starts it.
-	again := *m
-	again.memory = nil
+	again := begunAgain(m)
 	if _, err := again.Once(context.Background()); err != nil {
 		t.Fatal(err)
 	}

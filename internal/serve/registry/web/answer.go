@@ -27,6 +27,7 @@ const (
 	typeHTML       = "text/html; charset=utf-8"
 	typeCSS        = "text/css; charset=utf-8"
 	typeScript     = "text/javascript; charset=utf-8"
+	typeAtom       = "application/atom+xml; charset=utf-8"
 	typeMetrics    = "text/plain; version=0.0.4; charset=utf-8"
 )
 

@@ -21,7 +21,7 @@ type unreachable struct {
 
 func (u unreachable) Proposal(context.Context, string) (*registry.Proposal, error) { return nil, u.err }
 
-// A database that is away is no fault of the registry's: come again.
+// A database that is away is not the registry's own fault: come again.
 func TestADatabaseThatIsAwayIsSaidToBe(t *testing.T) {
 	p := newPlace(t, nil)
 	_, err := index.OpenReader(context.Background(), "postgres://127.0.0.1:1/none")

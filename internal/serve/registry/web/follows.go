@@ -86,6 +86,7 @@ var follows = map[string]Follows{
 	"tile":       {From: "the tree of all entries", How: Computed},
 	"receipt":    {From: "the entry and the tree; its checkpoint is verified and may be an older one", How: Verified},
 	"entries":    {From: "they are the truth: chained, and under the signed checkpoint", How: Verified},
+	"feed":       {From: "the newest thousand entries: `registry.drawn`, `.decided`, `.taken_down`, `.judge`, `credential.revoked`", How: Computed},
 	"blob":       {From: "the digest in its address; gone if `registry.taken_down` says so", How: Computed},
 
 	"artifactPage":    {From: "as list and tree", How: Computed},

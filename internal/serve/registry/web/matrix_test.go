@@ -88,6 +88,7 @@ func TestAuthorisationMatrix(t *testing.T) {
 		"tile":              {"/tile/0/000.p/1", "", all(200)},
 		"receipt":           {"/receipt/0", "", all(200)},
 		"entries":           {"/entries", "", all(200)},
+		"feed":              {"/feed.atom", "", all(200)},
 		"blob":              {"/blob/" + manifest, "", all(200)},
 		"health":            {"/healthz", "", all(200)},
 		"ready":             {"/readyz", "", all(200)},

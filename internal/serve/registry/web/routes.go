@@ -166,6 +166,7 @@ func routes() []route {
 		{method: get, path: "/entries", name: "entries", summary: "Entries of the ledger, one a line",
 			query: []param{{"from", "the first index", `{"type":"integer","minimum":0}`}, {"n", "how many, 1 to 1000; 100 if it is not given", `{"type":"integer","minimum":1,"maximum":1000}`}},
 			gives: ok(typeLines, "", "canonical JSON, one entry a line"), handle: entries},
+		{method: get, path: "/feed.atom", name: "feed", summary: "The newest draws, decisions, revocations, take-downs and changes of judges (Atom)", gives: ok(typeAtom, "", "the feed"), handle: feed},
 		{method: get, path: "/blob/{digest}", name: "blob", summary: "A text that entries name by its digest", gives: ok(typeBytes, "", "the bytes"), handle: blob},
 
 		// Operations.

@@ -269,7 +269,7 @@ func (c *call) answer(w http.ResponseWriter, res *resource) (rep *reply) {
 	return rep
 }
 
-// notNow answers a request for which there is no room at this moment.
+// notNow answers a request that has to wait for room.
 func (c *call) notNow(err error) *reply {
 	p := problemOf(err)
 	p.RetryAfter = 1

@@ -33,7 +33,7 @@ type Options struct {
 	Content                Content
 	// ContaminationMethod and ContaminationOverlap say how it was looked whether the cases
 	// were known before, and what share was; ScaffoldDelta is percentage points, with
-	// scaffold less without. They are the word of whoever signs.
+	// scaffold less without. They are the word of the signer.
 	ContaminationMethod  string
 	ContaminationOverlap *float64
 	ScaffoldDelta        *float64
