@@ -100,6 +100,16 @@ func TestWhatIsRecommended(t *testing.T) {
 		{"tests on a machine's own programs are worth bronze", registration, func(k *book) {
 			k.reproduce(k.runs(run{register: func(r *evidence.AttemptRegistered) { r.Plan.TestRoot = &evidence.Root{Kind: evidence.HostRoot} }}), "oscar", nil)
 		}, bench.Bronze, nil},
+		{"worlds on a machine's own programs are worth bronze", registration, func(k *book) {
+			k.reproduce(k.runs(run{register: func(r *evidence.AttemptRegistered) {
+				r.Plan.WorldRoots = []evidence.Root{{Kind: evidence.ImageRoot, Digest: &agentImage}, {Kind: evidence.HostRoot}}
+			}}), "oscar", nil)
+		}, bench.Bronze, nil},
+		{"worlds in images", registration, func(k *book) {
+			k.reproduce(k.runs(run{register: func(r *evidence.AttemptRegistered) {
+				r.Plan.WorldRoots = []evidence.Root{{Kind: evidence.ImageRoot, Digest: &agentImage}}
+			}}), "oscar", nil)
+		}, bench.Silver, nil},
 		{"tests in an image", registration, func(k *book) {
 			k.reproduce(k.runs(run{register: func(r *evidence.AttemptRegistered) {
 				r.Plan.TestRoot = &evidence.Root{Kind: evidence.ImageRoot, Digest: &agentImage}

@@ -19,6 +19,7 @@ import (
 	"tallystick/internal/run/cassette"
 	"tallystick/internal/run/grade"
 	"tallystick/internal/run/replies"
+	"tallystick/internal/run/sandbox"
 	"tallystick/internal/run/scenario"
 	"tallystick/internal/run/session"
 	"tallystick/internal/run/tools"
@@ -34,9 +35,10 @@ type run struct {
 	c          *scenario.Task
 	s          *session.Session
 	folder     *session.Folder
-	env        *environment // of a case with a world
-	worldErr   error        // why its world cannot be acted on
-	folderGone bool         // there was one, and its contents are unknown
+	env        *environment  // of a case with a world
+	worldErr   error         // why its world cannot be acted on
+	worldClass sandbox.Class // that its world ran in; "" if it did not run
+	folderGone bool          // there was one, and its contents are unknown
 	player     *cassette.Player
 	judges     *cassette.Player // of the same cassette, out of the agent's reach
 	kept       *replies.Shelf   // the library for the agent, and judgeKept for the judge; nil for none
@@ -98,7 +100,7 @@ func (r *run) prepare(ctx context.Context) (remove func(), err error) {
 		if r.env, r.worldErr = r.startWorld(ctx); r.worldErr != nil && !isOfWorld(r.worldErr) {
 			return fail(r.worldErr)
 		}
-		defined = r.env.tools
+		defined, r.worldClass = r.env.tools, r.env.class()
 		clear := remove
 		remove = func() { r.env.abandon(); clear() }
 	}
@@ -370,6 +372,7 @@ func (r *run) finish(ctx context.Context) (*Graded, error) {
 	} else if err := r.grade(ctx, g); err != nil {
 		return nil, err
 	}
+	r.noteWorldClass(&g.Record)
 	if err := r.keepIssue(ctx, g); err != nil {
 		return nil, err
 	}

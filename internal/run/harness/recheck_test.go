@@ -95,7 +95,7 @@ func (k *worked) drive() *DriveResult {
 		k.heard.Recording = k.live
 		k.w.cfg.Live = playing(func(*scenario.Task) (Recording, error) { return workedLive{k.heard}, nil })
 	}
-	remove, err := r.prepare(t.Context())
+	remove, err := r.prepare(k.Context())
 	if err != nil {
 		k.Fatal(err)
 	}

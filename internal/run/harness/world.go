@@ -13,6 +13,7 @@ import (
 	"tallystick/internal/record/refusal"
 	"tallystick/internal/run/agent"
 	"tallystick/internal/run/cassette"
+	"tallystick/internal/run/sandbox"
 	"tallystick/internal/run/scenario"
 	"tallystick/internal/run/session"
 	"tallystick/internal/run/tools"
@@ -434,4 +435,21 @@ func (w *Worker) worldRoot(spec *scenario.World) (*agent.Shown, error) {
 	}
 	w.roots[name] = shown
 	return shown, nil
+}
+
+// noteWorldClass has a record name the weaker of the classes that its rubric and its world
+// ran in: what a state is worth depends on the sandbox that kept the agent out of it.
+func (r *run) noteWorldClass(rec *evidence.CaseScored) {
+	classes := sandbox.Classes()
+	if r.worldClass != "" && slices.Index(classes, r.worldClass) > slices.Index(classes, sandbox.Class(rec.IsolationClass)) {
+		rec.IsolationClass, rec.IsolationScope = string(r.worldClass), string(sandbox.ScopeCase)
+	}
+}
+
+// class is the isolation that the world runs in; "" if it does not run.
+func (e *environment) class() sandbox.Class {
+	if e == nil || e.world == nil {
+		return ""
+	}
+	return e.world.Class()
 }

@@ -56,6 +56,9 @@ func (s *Scenario) Offer(defined []tools.Definition) {
 		if was, ok := called[d.Name]; ok && d.Source != tools.Folder {
 			d.Source, d.Operation, d.Remote, d.Default, d.State = "", "", "", nil, nil
 			d.Replies = was.Replies
+		} else if d.Source == tools.World {
+			// The world does not run again: what it would have said is not known.
+			d.Source, d.Remote, d.Default = "", "", &tools.Reply{Error: "the trajectory has no result of this tool"}
 		}
 		delete(called, d.Name)
 		offered = append(offered, d)
