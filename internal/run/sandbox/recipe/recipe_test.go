@@ -366,3 +366,22 @@ pg_ctl -D /tmp/db -m immediate stop >/dev/null`)
 		t.Errorf("PostgreSQL answered %q", got)
 	}
 }
+
+// TestDocumentedRecipe: the one in the documentation is right.
+func TestDocumentedRecipe(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "images.md"))
+	if os.IsNotExist(err) {
+		t.Skip("the documentation is not here")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, ok := strings.Cut(string(page), "```yaml recipe\n")
+	text, _, ended := strings.Cut(text, "```")
+	if !ok || !ended {
+		t.Fatal("docs/images.md has no recipe")
+	}
+	if r := read(t, text, map[string]string{"shop.conf": "x"}); len(r.Steps) != 4 {
+		t.Errorf("%d steps, expected 4", len(r.Steps))
+	}
+}
