@@ -239,6 +239,14 @@ func (r *replayedRecording) Cassette() ([]byte, error) { return r.data, nil }
 // differs compares a record with a second run of its case: how it ended, the
 // score, and the canonical trace.
 func (a Original) differs(c *history.Case, g *harness.Graded, after *trajectory.Trace) (string, error) {
+	before, err := history.TrajectoryOf(c, a.Read)
+	if err != nil {
+		return "", err
+	}
+	// A world that does something else is why the rest differs.
+	if diff := trajectory.WorldDifference(before, g.Verified); diff != "" {
+		return diff, nil
+	}
 	if c.Outcome() != g.Record.Outcome {
 		return fmt.Sprintf("was %s, is %s", c.Outcome(), g.Record.Outcome), nil
 	}
@@ -248,10 +256,6 @@ func (a Original) differs(c *history.Case, g *harness.Graded, after *trajectory.
 	}
 	if c.WasScored() && c.Score != score {
 		return fmt.Sprintf("the score was %v, is %v", c.Score, score), nil
-	}
-	before, err := history.TrajectoryOf(c, a.Read)
-	if err != nil {
-		return "", err
 	}
 	was, err := trajectory.Canonical(before, dossier.GoldenTrace)
 	if err != nil {

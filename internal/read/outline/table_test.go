@@ -134,7 +134,7 @@ func recorded(t *testing.T) map[string][]occurrence {
 }
 
 // words are values that some member of the kind accepts.
-var words = []string{"deny", "allow", "escalate", "read", "write", "untrusted", "pinned", "person", "case", "working", "semantic", "refused", "completed",
+var words = []string{"before", "after", "deny", "allow", "escalate", "read", "write", "untrusted", "pinned", "person", "case", "working", "semantic", "refused", "completed",
 	"reported", "block", "warn", "info", "TB-1", "TB-2", "tool", "memory_write", "handoff", "restricted", "approved", "tokens", "turns", "0700", "live", "fixture", "authored", "inside", "answers", "mcp", "http", "GET", "PUT", "anthropic",
 	"model", "script", "must_not_say", "own_question", "reached", "stopped"}
 

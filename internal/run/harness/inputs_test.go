@@ -17,7 +17,7 @@ var onlyGraded = map[reflect.Type][]string{
 		"ModelEndpoints", "Review", "StopEarly", "Floor", "JudgeDigest", "JudgedScoresCount"},
 	// The digest of a case is of all of it, so what is left out here still counts for
 	// grading. Files, tests and the cassette count by their own digests.
-	reflect.TypeFor[scenario.Task](): {"Digest", "Tags", "HeldOut", "Provenance", "Expected", "ExpectedFiles", "Grading", "Metadata", "Rubric"},
+	reflect.TypeFor[scenario.Task](): {"Digest", "Tags", "HeldOut", "Provenance", "Expected", "ExpectedFiles", "Grader", "Grading", "Metadata", "Rubric"},
 }
 
 // TestWhatIsNotNamedAsGradingDrives sets one member after the other and looks whether it

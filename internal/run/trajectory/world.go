@@ -102,3 +102,41 @@ func (p *ServiceTraffic) Subject() (string, bool) { return p.Name, true }
 func (*ServiceTraffic) golden() golden {
 	return golden{line: []string{"name", "port"}, without: []string{"bytes_in", "bytes_out", "connections"}}
 }
+
+// WorldDifference says where the world of a case first did something else than it did
+// then, asked for the same; "" if nowhere. What comes after the agent asked for something
+// else is not compared.
+func WorldDifference(then, now *Verified) string {
+	before, after := worldActs(then), worldActs(now)
+	for i := range min(len(before), len(after)) {
+		was, is := before[i], after[i]
+		switch {
+		case was.asked != is.asked:
+			return ""
+		case was.gave.Digest != is.gave.Digest:
+			return fmt.Sprintf("world differs: %s: it was %.200q, and is %.200q", was.what, was.gave.Head, is.gave.Head)
+		}
+	}
+	return ""
+}
+
+// A worldAct is something that a world was asked, and what it gave.
+type worldAct struct {
+	what  string // for people
+	asked string
+	gave  Content
+}
+
+func worldActs(v *Verified) (acts []worldAct) {
+	for e := range v.Events() {
+		switch p := e.Payload.(type) {
+		case *WorldState:
+			acts = append(acts, worldAct{"its state " + p.Phase + " the run", "state " + p.Phase, p.State})
+		case *ToolExecuted:
+			if p.Source == "world" {
+				acts = append(acts, worldAct{"the call " + p.Name, "call " + p.Name + " " + p.Args.Digest.String(), p.Result})
+			}
+		}
+	}
+	return acts
+}
