@@ -59,6 +59,7 @@ var table = sync.OnceValue(func() map[trajectory.Type]row {
 		trajectory.ModelCallStartedType: {kind: "model", word: "asked", what: "model", below: []string{"definitions", "provider", "tools"}, noise: map[string]string{
 			"call": tie, "messages": "it counts the parts of a prompt, which is compared apart",
 			"prompt":  "the first of each model is compared apart, word by word, and fails nothing; the later ones follow from it and from what was done",
+			"files":   "they are images and documents within the prompt",
 			"request": "it is the digest of the prompt with all that was sent beside it; definitions of tools are shown"}},
 		trajectory.ModelCallCompletedType: {kind: "model", word: "replied", change: trajectory.ChangedOutput, bare: "finish_reason", below: []string{"error"}, noise: map[string]string{
 			"call": tie, "cost_microdollars": spent, "latency_ms": speed, "source": source, "tokens_in": spent, "tokens_out": spent, "unpriced": spent,
