@@ -87,9 +87,9 @@ type Speech struct {
 	Role  string
 	By    trajectory.Speaker // who plays the user; "" of the words of the case
 	Agent string             // whose turn begins; "" if there is one agent
-	Text  *Text  // nil if nothing was said
-	Same  int    // the event that has the text, where it was said before; Text is then nil
-	Ends  bool   // it is the answer of the turn
+	Text  *Text              // nil if nothing was said
+	Same  int                // the event that has the text, where it was said before; Text is then nil
+	Ends  bool               // it is the answer of the turn
 
 	Scores []trajectory.ReportedScore // that the agent's own process gave the answer
 }

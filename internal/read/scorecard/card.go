@@ -45,8 +45,8 @@ type Totals struct {
 	RollbackCorrectness *float64 `json:"rollback_correctness"` // nil if it cannot be seen
 	// TotalCost is what is known of the cost, null if a task does not tell its own.
 	// Unpriced is how many calls are not in it: the cost is then at least that.
-	TotalCost       cost.Cost `json:"total_cost_microdollars"`
-	Unpriced        int64     `json:"unpriced_calls,omitempty"`
+	TotalCost cost.Cost `json:"total_cost_microdollars"`
+	Unpriced  int64     `json:"unpriced_calls,omitempty"`
 	// UserCost is what the simulated users of the tasks cost, which is not in TotalCost;
 	// nil if none had one.
 	UserCost        *UserCost `json:"user_cost,omitempty"`
