@@ -98,7 +98,7 @@ func fullDocument(t *testing.T, document string) [][]byte {
 	t.Helper()
 	digest, id := `"blake3:`+strings.Repeat("4", 64)+`"`, `"sha256:`+strings.Repeat("5", 64)+`"`
 	yaml := map[string]string{
-		"registration": scratchRegistration + "user_digest: " + digest + "\nagent_tools: [Bash, Read]\nnormalise: [dates, ids]\n" +
+		"registration": scratchRegistration + "agent_tools: [Bash, Read]\nnormalise: [dates, ids]\n" +
 			"model_endpoints: [{scheme: https, host: api.example.com, port: 443, path: /v1, local: true, roots: " + id + ", proxy: \"proxy:3128\", leaf: " + id + ", chain: " + id + "}]\n",
 		"case": "schema_version: 1\ncase_id: a\ntitle: A\ndisposition: positive\ndifficulty: easy\ncassettes: {one.b: {digest: " + digest + ", provenance: edited}}\n" +
 			"provenance: {source: curated, source_ref: {type: synthetic, value: x}, added_at: \"2026-05-12T14:00:00Z\", last_validated_at: \"2026-05-12T14:00:00Z\"}\n",
@@ -112,6 +112,17 @@ func fullDocument(t *testing.T, document string) [][]byte {
 		t.Fatal(err)
 	}
 	return [][]byte{doc.JSON}
+}
+
+// pinsItsUser is a registration that says who plays the users of its cases.
+func pinsItsUser(t *testing.T) []byte {
+	t.Helper()
+	yaml := scratchRegistration + "user_digest: \"blake3:" + strings.Repeat("6", 64) + "\"\n"
+	doc, err := decode("registration", []byte(yaml), benchDocuments()["registration"]())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc.JSON
 }
 
 const scratchRegistration = `version: 1
@@ -207,6 +218,9 @@ func TestBenchKeepsItsRules(t *testing.T) {
 	valid := validDocuments(t)
 	for document := range valid {
 		valid[document] = append(valid[document], fullDocument(t, document)...)
+		if document == "registration" {
+			valid[document] = append(valid[document], pinsItsUser(t))
+		}
 	}
 	if unseen := f.Unseen(valid); len(unseen) > 0 {
 		t.Errorf("no document here has %s, so nothing is changed in them", unseen)
@@ -261,6 +275,9 @@ func TestBenchVectors(t *testing.T) {
 		}
 		for _, doc := range fullDocument(t, document) {
 			vectors = append(vectors, rules.Accepted(document, document+"-more", doc))
+		}
+		if document == "registration" {
+			vectors = append(vectors, rules.Accepted(document, document+"-user", pinsItsUser(t)))
 		}
 	}
 	for _, v := range vectors {
