@@ -98,6 +98,7 @@ func (r *run) prepare(ctx context.Context) (remove func(), err error) {
 	defined := c.Scenario.Tools
 	if c.Scenario.World != nil {
 		if r.env, r.worldErr = r.startWorld(ctx); r.worldErr != nil && !isOfWorld(r.worldErr) {
+			r.env.abandon()
 			return fail(r.worldErr)
 		}
 		defined, r.worldClass = r.env.tools, r.env.class()
