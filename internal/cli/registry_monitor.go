@@ -72,7 +72,7 @@ the key that the ledger itself names is remembered at the first look, and the an
 	f.DurationVar(&o.every, "every", time.Hour, "how long to wait between looks")
 	f.BoolVar(&o.allReceipts, "all-receipts", false, "verify the receipts of all rows, not only of new ones")
 	f.BoolVar(&o.all, "all", false, "compare every answer again, not only those about what has changed and a sample of the rest")
-	f.StringVar(&o.listen, "listen", "", "tell other monitors at `HOST:PORT` what was seen; port 0 takes a free one")
+	f.StringVar(&o.listen, "listen", "", "tell other monitors at `ADDRESS`, HOST:PORT, what was seen; port 0 takes a free one")
 	f.StringArrayVar(&o.peers, "peer", nil, "compare with what the monitor at `URL` saw; may be given again")
 	f.BoolVar(&o.allowHTTP, "allow-http", false, "ask over plain http, where every machine on the way can change the answers")
 	return cmd

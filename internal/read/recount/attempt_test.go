@@ -107,8 +107,8 @@ func TestRecomputeAgreesWithAnHonestAttempt(t *testing.T) {
 	if err != nil || got.Err() != nil {
 		t.Fatalf("%v, %v", err, got.Err())
 	}
-	// The plan, 9 numbers of the end, 13 of each record.
-	if got.Checked != 1+9+2*13 || len(got.Unchecked) != 0 {
+	// The plan, 9 numbers of the end, 15 of each record.
+	if got.Checked != 1+9+2*15 || len(got.Unchecked) != 0 {
 		t.Errorf("%d numbers, unchecked %q", got.Checked, got.Unchecked)
 	}
 }

@@ -92,7 +92,7 @@ func (s *Shown) showRoot(wanted string) error {
 	if s.image, err = image.Find(cache, wanted); err != nil {
 		if refusal.Is(err, refusal.NotFound) {
 			return refusal.Newf(refusal.NotFound, "image %s is not on this machine", wanted).
-				WithHint(`make it with "tally sandbox image pull", "import" or "build"; "tally sandbox image show" lists those that are here`)
+				WithHint(`make it with "tally sandbox image pull", "tally sandbox image import" or "tally sandbox image build"; "tally sandbox image show" lists those that are here`)
 		}
 		return err
 	}

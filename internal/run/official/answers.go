@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -14,6 +15,12 @@ const invalid = "[invalid]"
 
 // pythonSpace is \s of Python's re, and what str.strip takes off.
 const pythonSpace = `[\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]`
+
+// lazily compiles a pattern when it is first used: every start of the program pays for
+// what is compiled before.
+func lazily(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
 
 func isPythonSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
 
@@ -34,7 +41,7 @@ func compileGSM8K(score func(output, gold string) (took string, same bool)) func
 		if err != nil {
 			return nil, err
 		}
-		if !gsm8kMark.MatchString(gold) {
+		if !gsm8kMark().MatchString(gold) {
 			return nil, fmt.Errorf("%.80q has no \"#### \" with a number behind it", gold)
 		}
 		return func(output string) Verdict {
@@ -47,7 +54,7 @@ func compileGSM8K(score func(output, gold string) (took string, same bool)) func
 // gsm8kGold is the number of an answer of the data set.
 func gsm8kGold(expected []byte) string {
 	text, err := textOf(expected)
-	if m := gsm8kMark.FindStringSubmatch(text); err == nil && m != nil {
+	if m := gsm8kMark().FindStringSubmatch(text); err == nil && m != nil {
 		return strings.TrimSuffix(strings.ReplaceAll(m[1], ",", ""), ".")
 	}
 	return ""
@@ -68,15 +75,15 @@ func quote(s string) string {
 }
 
 var (
-	gsm8kMark   = regexp.MustCompile(`#### (-?[0-9.,]+)`)
-	gsm8kNumber = regexp.MustCompile(`(-?[$0-9.,]{2,})|(-?[0-9]+)`)
-	gsm8kPhrase = regexp.MustCompile(`The answer is (-?[0-9.,]+).`)
+	gsm8kMark   = lazily(`#### (-?[0-9.,]+)`)
+	gsm8kNumber = lazily(`(-?[$0-9.,]{2,})|(-?[0-9]+)`)
+	gsm8kPhrase = lazily(`The answer is (-?[0-9.,]+).`)
 )
 
 // gsm8kOfficial compares the texts of the numbers behind the first "#### ".
 func gsm8kOfficial(output, gold string) (string, bool) {
 	number := func(text string) string {
-		m := gsm8kMark.FindStringSubmatch(text)
+		m := gsm8kMark().FindStringSubmatch(text)
 		if m == nil {
 			return invalid
 		}
@@ -87,20 +94,20 @@ func gsm8kOfficial(output, gold string) (string, bool) {
 }
 
 func gsm8kStrict(output, gold string) (string, bool) {
-	return gsm8kCompare(firstGroup(gsm8kMark, output), gold)
+	return gsm8kCompare(firstGroup(gsm8kMark(), output), gold)
 }
 
 // gsm8kCoT is the pattern of the tasks with a chain of thought. It wants one character
 // more behind the number, and takes the last digit for it if there is no other.
 func gsm8kCoT(output, gold string) (string, bool) {
 	parts := strings.Split(gold, "####")
-	return gsm8kCompare(firstGroup(gsm8kPhrase, output), pythonStrip(parts[len(parts)-1]))
+	return gsm8kCompare(firstGroup(gsm8kPhrase(), output), pythonStrip(parts[len(parts)-1]))
 }
 
 // gsm8kFlexible takes the last of what could be a number.
 func gsm8kFlexible(output, gold string) (string, bool) {
 	took := invalid
-	if all := gsm8kNumber.FindAllString(output, -1); len(all) > 0 {
+	if all := gsm8kNumber().FindAllString(output, -1); len(all) > 0 {
 		took = all[len(all)-1]
 	}
 	return gsm8kCompare(took, gold)
@@ -151,12 +158,12 @@ func compileMMLUPro(take func(output string) string) func([]byte) (func(string) 
 }
 
 var (
-	mmluProPhrase = regexp.MustCompile(`answer is \(?([A-J])\)?`)
-	mmluProLabel  = regexp.MustCompile(`.*[aA]nswer:` + pythonSpace + `*([A-J])`)
+	mmluProPhrase = lazily(`answer is \(?([A-J])\)?`)
+	mmluProLabel  = lazily(`.*[aA]nswer:` + pythonSpace + `*([A-J])`)
 )
 
 func mmluProLMEval(output string) string {
-	return firstGroup(mmluProPhrase, output)
+	return firstGroup(mmluProPhrase(), output)
 }
 
 // mmluProOfficial takes a letter behind "answer is", else behind "answer:", else the
@@ -164,7 +171,7 @@ func mmluProLMEval(output string) string {
 // here the output is wrong.
 func mmluProOfficial(output string) string {
 	output = strings.ReplaceAll(output, "**", "")
-	for _, pattern := range []*regexp.Regexp{mmluProPhrase, mmluProLabel} {
+	for _, pattern := range []*regexp.Regexp{mmluProPhrase(), mmluProLabel()} {
 		if took := firstGroup(pattern, output); took != invalid {
 			return took
 		}

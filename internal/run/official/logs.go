@@ -3,7 +3,6 @@ package official
 import (
 	"encoding/json"
 	"errors"
-	"regexp"
 	"strings"
 )
 
@@ -17,12 +16,12 @@ func compileTerminalBench(expected []byte) (func(string) Verdict, error) {
 	return func(log string) Verdict { return terminalBench(log) }, nil
 }
 
-var pytestSummary = regexp.MustCompile(`(?i)=+` + pythonSpace + `*short test summary info` + pythonSpace + `*=+`)
+var pytestSummary = lazily(`(?i)=+` + pythonSpace + `*short test summary info` + pythonSpace + `*=+`)
 
 // terminalBench reads the lines behind the first summary of pytest. Lines that it does
 // not understand are dropped, so that a summary without any, or in colour, is resolved.
 func terminalBench(log string) Verdict {
-	at := pytestSummary.FindStringIndex(log)
+	at := pytestSummary().FindStringIndex(log)
 	if at == nil {
 		return Verdict{false, "", "the log has no short test summary info"}
 	}

@@ -80,8 +80,8 @@ const (
 
 var (
 	sweBad      = []string{">>>>> Patch Apply Failed", ">>>>> Reset Failed", ">>>>> Tests Errored", ">>>>> Tests Timed Out"}
-	sweExitCode = regexp.MustCompile(`>>>>> Test Exit Code:` + pythonSpace + `*(-?\p{Nd}+)`)
-	sweRan      = regexp.MustCompile(`(?m)Executed [1-9]\p{Nd}* of \p{Nd}+|TOTAL: [1-9]\p{Nd}* (?:SUCCESS|FAILED)|[1-9]\p{Nd}* passing|Tests:` + pythonSpace + `+[1-9]\p{Nd}*` +
+	sweExitCode = lazily(`>>>>> Test Exit Code:` + pythonSpace + `*(-?\p{Nd}+)`)
+	sweRan      = lazily(`(?m)Executed [1-9]\p{Nd}* of \p{Nd}+|TOTAL: [1-9]\p{Nd}* (?:SUCCESS|FAILED)|[1-9]\p{Nd}* passing|Tests:` + pythonSpace + `+[1-9]\p{Nd}*` +
 		`|Test Suites:` + pythonSpace + `+(?:\p{Nd}+ [\p{L}\p{N}_]+, )*[1-9]\p{Nd}* total|^# tests [1-9]\p{Nd}*|[1-9]\p{Nd}* specs?, \p{Nd}+ failures?|': ok$`)
 )
 
@@ -106,10 +106,10 @@ func (t *sweTask) score(log string, parse func(string, *sweResults)) Verdict {
 	if len(results.names) == 0 {
 		results = read(log)
 	}
-	if len(results.names) == 0 && !sweRan.MatchString(log) {
+	if len(results.names) == 0 && !sweRan().MatchString(log) {
 		return Verdict{false, "", "the log has no result and no sign that tests ran"}
 	}
-	if m := sweExitCode.FindStringSubmatch(log); m != nil && len(results.names) > 0 {
+	if m := sweExitCode().FindStringSubmatch(log); m != nil && len(results.names) > 0 {
 		failed := slices.ContainsFunc(results.names, func(name string) bool {
 			return results.status[name] == "FAILED" || results.status[name] == "ERROR"
 		})
@@ -190,10 +190,10 @@ func startsWithStatus(line string) bool {
 // pythonFields is str.split without arguments.
 func pythonFields(s string) []string { return strings.FieldsFunc(s, isPythonSpace) }
 
-var skipCount = regexp.MustCompile(`^\[\p{Nd}+\]$`)
+var skipCount = lazily(`^\[\p{Nd}+\]$`)
 
 func isSkipSummary(status, name string) bool {
-	return status == "SKIPPED" && skipCount.MatchString(name)
+	return status == "SKIPPED" && skipCount().MatchString(name)
 }
 
 // sweLine reads a line that begins with a status.
@@ -223,7 +223,7 @@ func sweMatplotlib(log string, r *sweResults) {
 	swePytest(strings.NewReplacer("MouseButton.LEFT", "1", "MouseButton.RIGHT", "3").Replace(log), r)
 }
 
-var sweOption = regexp.MustCompile(`(.*?)\[(.*)\]`)
+var sweOption = lazily(`(.*?)\[(.*)\]`)
 
 // swePytestOptions keeps the last part of a path among the options of a test.
 func swePytestOptions(log string, r *sweResults) {
@@ -232,7 +232,7 @@ func swePytestOptions(log string, r *sweResults) {
 		if !ok {
 			continue
 		}
-		if m := sweOption.FindStringSubmatch(name); m != nil {
+		if m := sweOption().FindStringSubmatch(name); m != nil {
 			option := m[2]
 			if strings.HasPrefix(option, "/") && !strings.HasPrefix(option, "//") && !strings.Contains(option, "*") {
 				option = option[strings.LastIndexByte(option, '/'):]
@@ -243,7 +243,7 @@ func swePytestOptions(log string, r *sweResults) {
 	}
 }
 
-var sweColour = regexp.MustCompile(`\[\p{Nd}+m`)
+var sweColour = lazily(`\[\p{Nd}+m`)
 
 // swePytest2 joins the words of a name, and takes statuses at the end of a line too.
 func swePytest2(log string, r *sweResults) {
@@ -253,7 +253,7 @@ func swePytest2(log string, r *sweResults) {
 				return -1
 			}
 			return c
-		}, sweColour.ReplaceAllString(line, ""))
+		}, sweColour().ReplaceAllString(line, ""))
 		switch {
 		case startsWithStatus(line):
 			if strings.HasPrefix(line, "FAILED") {
@@ -287,10 +287,10 @@ func sweSeaborn(log string, r *sweResults) {
 	}
 }
 
-var sweSympyHead = regexp.MustCompile(`(_*) (.*)\.py:(.*) (_*)`)
+var sweSympyHead = lazily(`(_*) (.*)\.py:(.*) (_*)`)
 
 func sweSympy(log string, r *sweResults) {
-	for _, m := range sweSympyHead.FindAllStringSubmatch(log, -1) {
+	for _, m := range sweSympyHead().FindAllStringSubmatch(log, -1) {
 		r.set(m[2]+".py:"+m[3], "FAILED")
 	}
 	for _, line := range strings.Split(log, "\n") {
@@ -306,10 +306,10 @@ func sweSympy(log string, r *sweResults) {
 }
 
 // sweInterrupted are results between whose name and "ok" other output stands.
-var sweInterrupted = []*regexp.Regexp{
-	regexp.MustCompile(`(?m)^(.*?)` + pythonSpace + `\.\.\.` + pythonSpace + `Testing against Django installed in ((?s:.*?)) silenced\)\.\nok$`),
-	regexp.MustCompile(`(?m)^(.*?)` + pythonSpace + `\.\.\.` + pythonSpace + `Internal Server Error: /(.*)/\nok$`),
-	regexp.MustCompile(`(?m)^(.*?)` + pythonSpace + `\.\.\.` + pythonSpace + `System check identified no issues \(0 silenced\)\nok$`),
+var sweInterrupted = []func() *regexp.Regexp{
+	lazily(`(?m)^(.*?)` + pythonSpace + `\.\.\.` + pythonSpace + `Testing against Django installed in ((?s:.*?)) silenced\)\.\nok$`),
+	lazily(`(?m)^(.*?)` + pythonSpace + `\.\.\.` + pythonSpace + `Internal Server Error: /(.*)/\nok$`),
+	lazily(`(?m)^(.*?)` + pythonSpace + `\.\.\.` + pythonSpace + `System check identified no issues \(0 silenced\)\nok$`),
 }
 
 func sweDjango(log string, r *sweResults) {
@@ -357,7 +357,7 @@ func sweDjango(log string, r *sweResults) {
 		}
 	}
 	for _, pattern := range sweInterrupted {
-		for _, m := range pattern.FindAllStringSubmatch(log, -1) {
+		for _, m := range pattern().FindAllStringSubmatch(log, -1) {
 			r.set(m[1], "PASSED")
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"tallystick/internal/run/scenario"
 	"tallystick/internal/run/sight"
@@ -209,12 +210,18 @@ func (w *Watch) manners(say string, add func(Rule, string, string, ...any)) {
 // echoed is how many letters and digits of the agent's words are no chance.
 const echoed = 40
 
+// lazily compiles a pattern when it is first used: every start of the program pays for
+// what is compiled before.
+func lazily(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
+
 // What gives a speaker away. Texts are folded, line by line.
 var (
-	roleLine   = regexp.MustCompile(`^[^a-z0-9]*(?:the )?(?:(?:support|service|sales|customer service|virtual|human|live|ai) ?)?(?:agent|assistant|representative|operator|chatbot|bot|support|system)[^a-z0-9]{0,6}[:=>\]](?:[^/]|$)`)
-	roleInside = regexp.MustCompile(`(?:^|[.!?"'*\])] ?[^a-z0-9]{0,4})(?:agent|assistant|support agent|representative)[^a-z0-9]{0,3}:`)
-	roleMarks  = regexp.MustCompile(`<\|(?:im_start|start_header_id)\|> ?(?:assistant|system)|["']?role["']? ?[:=] ?["'](?:assistant|agent|system|model)|\[/inst\]|<(?:assistant|agent|system)>`)
-	agentWords = regexp.MustCompile(`\bhow (?:can|may|could) (?:i|we) (?:help|assist|be of (?:help|service|assistance))|\bas an ai\b|\bas (?:your|a|the) (?:support |service |virtual |ai |customer service )*(?:agent|assistant|representative)\b|` +
+	roleLine   = lazily(`^[^a-z0-9]*(?:the )?(?:(?:support|service|sales|customer service|virtual|human|live|ai) ?)?(?:agent|assistant|representative|operator|chatbot|bot|support|system)[^a-z0-9]{0,6}[:=>\]](?:[^/]|$)`)
+	roleInside = lazily(`(?:^|[.!?"'*\])] ?[^a-z0-9]{0,4})(?:agent|assistant|support agent|representative)[^a-z0-9]{0,3}:`)
+	roleMarks  = lazily(`<\|(?:im_start|start_header_id)\|> ?(?:assistant|system)|["']?role["']? ?[:=] ?["'](?:assistant|agent|system|model)|\[/inst\]|<(?:assistant|agent|system)>`)
+	agentWords = lazily(`\bhow (?:can|may|could) (?:i|we) (?:help|assist|be of (?:help|service|assistance))|\bas an ai\b|\bas (?:your|a|the) (?:support |service |virtual |ai |customer service )*(?:agent|assistant|representative)\b|` +
 		`\bi(?:'m| am) (?:an ai|a (?:language model|bot|chatbot)|(?:your|the|a) (?:support |service |virtual |ai |customer service )*(?:agent|assistant|representative)|here to (?:help|assist) you)\b|` +
 		`\banything else (?:that )?(?:i|we) can (?:help|assist|do for)|\bthank(?:s| you) for (?:contacting|calling|reaching out)|\b(?:happy|glad) to (?:help|assist) you\b|\b(?:i|we)(?:'ll| will| can) (?:help|assist) you (?:with|today|now)`)
 )
@@ -225,7 +232,7 @@ func speaksAsAgent(say string) bool {
 	sight.Unwrap([]byte(say), func(plainer []byte) {
 		for _, line := range strings.FieldsFunc(string(plainer), isLineEnd) {
 			folded := sight.FoldString(line)
-			found = found || roleLine.MatchString(folded) || roleInside.MatchString(folded) || roleMarks.MatchString(folded) || agentWords.MatchString(folded)
+			found = found || roleLine().MatchString(folded) || roleInside().MatchString(folded) || roleMarks().MatchString(folded) || agentWords().MatchString(folded)
 		}
 	})
 	return found
@@ -240,9 +247,9 @@ func isLineEnd(r rune) bool {
 }
 
 var (
-	ownAnswer = regexp.MustCompile(`\?[^a-z0-9?]*(?:(?:yes|yeah|yep|no|nope|sure|correct|right|absolutely|certainly|of course)(?:[^a-z0-9' ]|$| (?:it|you|that|we|they|there)\b)|(?:the )?answer(?:'s| is| would be| ?:)|a ?[:)]|(?:it|that|this)(?:'s| is) because\b|because\b|` +
+	ownAnswer = lazily(`\?[^a-z0-9?]*(?:(?:yes|yeah|yep|no|nope|sure|correct|right|absolutely|certainly|of course)(?:[^a-z0-9' ]|$| (?:it|you|that|we|they|there)\b)|(?:the )?answer(?:'s| is| would be| ?:)|a ?[:)]|(?:it|that|this)(?:'s| is) because\b|because\b|` +
 		`you (?:can|should|need to|have to|must|just)\b|(?:simply|just) (?:go|turn|restart|open|tap|press|switch)\b)`)
 )
 
 // answersItself tells by the form of a message.
-func answersItself(say string) bool { return ownAnswer.MatchString(sight.FoldString(say)) }
+func answersItself(say string) bool { return ownAnswer().MatchString(sight.FoldString(say)) }

@@ -79,7 +79,7 @@ func credentialOf(t *testing.T, receipt []byte, passed int) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body := fmt.Sprintf(`{"runId":"00000000-0000-4000-8000-000000000000","harnessId":"tallystick","harnessVersionSha":"%[1]s","evalCodeSha":"%[1]s","modelId":"m","datasetSha":"%[1]s","runnerDid":%[2]q,"submittedAt":1,"results":%[3]s,"resultsHash":%[4]q,"extra":{"observed":{"attempt":"c.t.1","ledger":%[5]q,"number":1}}}`,
+	body := fmt.Sprintf(`{"runId":"00000000-0000-4000-8000-000000000000","harnessId":"tallystick","harnessVersionSha":"%[1]s","evalCodeSha":"%[1]s","modelId":"m","datasetSha":"%[1]s","runnerDid":%[2]q,"submittedAt":1767225600000,"results":%[3]s,"resultsHash":%[4]q,"extra":{"observed":{"attempt":"c.t.1","ledger":%[5]q,"number":1}}}`,
 		strings.Repeat("0", 64), didOf(t, 9), results, sum, origin)
 	item, err := json.Marshal(map[string]any{"type": []string{"LedgerReceipt"}, "receipt": string(receipt)})
 	if err != nil {
@@ -203,7 +203,7 @@ func TestRetiredKeyIsBelievedOnlyWithReceipts(t *testing.T) {
 	}
 }
 
-const imported = `{"runId":"00000000-0000-4000-8000-000000000000","harnessId":"helm","harnessVersionSha":"0000000000000000000000000000000000000000000000000000000000000000","evalCodeSha":"0000000000000000000000000000000000000000000000000000000000000000","modelId":"m","datasetSha":"0000000000000000000000000000000000000000000000000000000000000000","runnerDid":"did:web:a.example","submittedAt":1,"results":{},"resultsHash":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"}`
+const imported = `{"runId":"00000000-0000-4000-8000-000000000000","harnessId":"helm","harnessVersionSha":"0000000000000000000000000000000000000000000000000000000000000000","evalCodeSha":"0000000000000000000000000000000000000000000000000000000000000000","modelId":"m","datasetSha":"0000000000000000000000000000000000000000000000000000000000000000","runnerDid":"did:web:a.example","submittedAt":1767225600000,"results":{},"resultsHash":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"}`
 
 // TestCredentialsAreRecognised among everything else.
 func TestCredentialsAreRecognised(t *testing.T) {

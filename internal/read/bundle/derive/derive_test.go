@@ -450,6 +450,7 @@ func TestABundleDecidesAboutEveryTypeOfEvent(t *testing.T) {
 		trajectory.CheckpointSavedType, trajectory.FileWrittenType, trajectory.FileDeletedType, trajectory.TestRunType,
 		trajectory.TransportRequestType, trajectory.SecurityEventType, trajectory.LimitReachedType, trajectory.ErrorType,
 		trajectory.UserMovedType, trajectory.UserToolCalledType, trajectory.UserBrokeRuleType, trajectory.UserEndedType, // not the agent's; its words are the turns
+		trajectory.WorldStartedType, trajectory.WorldStateType, trajectory.ServiceTrafficType, // the world's own; what the agent did to it is its calls
 		trajectory.ToolObservedType, trajectory.PolicyDecisionType, // in the view of the run's calls
 	}
 	source, err := os.ReadFile("derive.go")

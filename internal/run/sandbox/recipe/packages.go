@@ -128,7 +128,7 @@ func apt(ctx context.Context, dir, name string, args ...string) ([]byte, error) 
 // machine's apt would fetch: what a recipe's packages may be written from.
 func Resolve(ctx context.Context, names []string) ([]Package, error) {
 	for _, n := range names {
-		if !packageName.MatchString(n) {
+		if !packageName().MatchString(n) {
 			return nil, refusal.Newf(refusal.Usage, "%.100q is not the name of a Debian package", n)
 		}
 	}
@@ -139,7 +139,7 @@ func Resolve(ctx context.Context, names []string) ([]Package, error) {
 	}
 	var all []string
 	for line := range strings.Lines(string(out)) {
-		if line = strings.TrimRight(line, "\n"); packageName.MatchString(line) {
+		if line = strings.TrimRight(line, "\n"); packageName().MatchString(line) {
 			all = append(all, line)
 		}
 	}
@@ -166,7 +166,7 @@ func Resolve(ctx context.Context, names []string) ([]Package, error) {
 				p.SHA256 = value
 			}
 		}
-		if packageName.MatchString(p.Name) && packageVersion.MatchString(p.Version) && hexDigest.MatchString(p.SHA256) {
+		if packageName().MatchString(p.Name) && packageVersion().MatchString(p.Version) && hexDigest().MatchString(p.SHA256) {
 			found = append(found, p)
 		}
 	}

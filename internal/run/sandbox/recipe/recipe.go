@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"tallystick/internal/record/canon"
@@ -71,10 +72,16 @@ const (
 	usualSeconds   = 600
 )
 
+// lazily compiles a pattern when it is first used: every start of the program pays for
+// what is compiled before.
+func lazily(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
+
 var (
-	packageName    = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]{1,99}$`)
-	packageVersion = regexp.MustCompile(`^[0-9A-Za-z.+:~-]{1,120}$`)
-	hexDigest      = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	packageName    = lazily(`^[a-z0-9][a-z0-9+.-]{1,99}$`)
+	packageVersion = lazily(`^[0-9A-Za-z.+:~-]{1,120}$`)
+	hexDigest      = lazily(`^[0-9a-f]{64}$`)
 )
 
 const hint = "docs/images.md has the format of a recipe"
@@ -168,11 +175,11 @@ func (s *Step) validate() error {
 	}
 	for i, p := range s.Packages {
 		switch {
-		case !packageName.MatchString(p.Name):
+		case !packageName().MatchString(p.Name):
 			return fmt.Errorf("package %d: the name %.100q is not one of Debian's", i, p.Name)
-		case !packageVersion.MatchString(p.Version):
+		case !packageVersion().MatchString(p.Version):
 			return fmt.Errorf("package %s: the version %.100q is not one of Debian's", p.Name, p.Version)
-		case !hexDigest.MatchString(p.SHA256):
+		case !hexDigest().MatchString(p.SHA256):
 			return fmt.Errorf("package %s: sha256 is %.80q, expected 64 hex digits", p.Name, p.SHA256)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -103,11 +104,11 @@ func (c Credentials) find(ctx context.Context, registry string) (authn.Authentic
 	return authn.Anonymous, hint, nil
 }
 
-var helperName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var helperName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`) })
 
 // askHelper runs a credential helper: it is told the registry, and says user and secret.
 func askHelper(ctx context.Context, helper, registry string) (authn.Authenticator, string, error) {
-	if !helperName.MatchString(helper) {
+	if !helperName().MatchString(helper) {
 		return nil, "", refusal.Newf(refusal.Malformed, "the credential helper %.80q: expected a name", helper)
 	}
 	program := "docker-credential-" + helper
