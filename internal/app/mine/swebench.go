@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"tallystick/internal/read/dossier"
 	"tallystick/internal/record/digest"
@@ -57,8 +58,8 @@ const (
 )
 
 var (
-	commitID = regexp.MustCompile(`^[0-9a-f]{40}$`)
-	repoName = regexp.MustCompile(`^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$`)
+	commitID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{40}$`) })
+	repoName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$`) })
 )
 
 // readInstances reads a file of instances: JSON lines, or one list.
@@ -121,9 +122,9 @@ func (i *instance) task(ctx context.Context, c *dossier.Corpus, o *ImportOptions
 	switch {
 	case err != nil:
 		return nil, "its name cannot be a case's: " + err.Error(), nil
-	case !repoName.MatchString(i.Repo) || strings.Contains(i.Repo, ".."):
+	case !repoName().MatchString(i.Repo) || strings.Contains(i.Repo, ".."):
 		return nil, fmt.Sprintf("the repository %.100q: expected owner/name", i.Repo), nil
-	case !commitID.MatchString(i.Base):
+	case !commitID().MatchString(i.Base):
 		return nil, fmt.Sprintf("base_commit is %.80q, expected 40 hex digits", i.Base), nil
 	case strings.TrimSpace(i.Problem) == "" || i.Patch == "" || i.TestPatch == "":
 		return nil, "it lacks problem_statement, patch or test_patch", nil
