@@ -140,7 +140,7 @@ func (c *catalogue) observed() string {
 	check(c.t, err)
 	zeros := strings.Repeat("0", 64)
 	body, err := json.Marshal(map[string]any{
-		"schemaVersion": "1.0.0", "runId": "00000000-0000-4000-8000-000000000000", "harnessId": "tallystick", "harnessVersionSha": zeros, "evalCodeSha": zeros, "datasetSha": zeros,
+		"schemaVersion": "1.0.0", "runId": "00000000-0000-4000-8000-000000000000", "harnessId": "lm-eval-harness", "harnessVersionSha": zeros, "evalCodeSha": zeros, "datasetSha": zeros,
 		"modelId": "acme/large", "runnerDid": c.agent.Agent.PublicKey, "submittedAt": 1747000000000, "results": json.RawMessage(results), "resultsHash": hash,
 		"samplingParams": map[string]any{"nSamples": 500}, "contaminationCheck": map[string]any{"method": "13-gram overlap", "overlapRatio": 0.021},
 		"extra": map[string]any{"observed": map[string]any{"level": "reproducible", "number": 2, "of": 3}},

@@ -772,7 +772,11 @@ func TestATextThatIsHiddenIsFound(t *testing.T) {
 	w.populate()
 	w.lie = func(_, target string, _ bool, rec *httptest.ResponseRecorder) *httptest.ResponseRecorder {
 		if strings.HasPrefix(target, "/blob/") {
-			return &httptest.ResponseRecorder{Code: 404, HeaderMap: rec.Header(), Body: bytes.NewBufferString(`{"error":"x","name":"NotFound","requestId":"x"}`)}
+			gone := httptest.NewRecorder()
+			maps.Copy(gone.Header(), rec.Header())
+			gone.WriteHeader(http.StatusNotFound)
+			gone.Body.WriteString(`{"error":"x","name":"NotFound","requestId":"x"}`)
+			return gone
 		}
 		return rec
 	}
