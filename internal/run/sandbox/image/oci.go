@@ -402,7 +402,8 @@ func decompress(mediaType string, r io.Reader) (io.ReadCloser, error) {
 	case strings.HasSuffix(mediaType, "gzip"):
 		return gzip.NewReader(bufio.NewReaderSize(r, 256<<10))
 	case strings.HasSuffix(mediaType, "zstd"):
-		z, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(128<<20), zstd.WithDecoderMaxMemory(maxOCIBytes))
+		// In this goroutine alone: r counts and hashes, which the caller looks at meanwhile.
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20), zstd.WithDecoderMaxMemory(maxOCIBytes))
 		if err != nil {
 			return nil, err
 		}

@@ -89,7 +89,7 @@ func decompress(name string, r io.Reader) (io.Reader, error) {
 	case "data.tar.xz":
 		return xz.ReaderConfig{DictCap: maxDictBytes}.NewReader(bufio.NewReaderSize(r, 64<<10))
 	case "data.tar.zst":
-		return zstd.NewReader(r, zstd.WithDecoderMaxWindow(maxDictBytes))
+		return zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxDictBytes))
 	}
 	return nil, fmt.Errorf("member %.40q: expected data.tar, or one packed by gzip, xz or zstd", name)
 }
